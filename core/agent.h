@@ -20,6 +20,7 @@ struct recall; /* the same: what a run must know again after a restart of the ga
 enum run_end {
     RUN_DONE,   /* it ended well: exit 0 */
     RUN_FAILED, /* it ended badly; text says how: "exit status 3: <stderr tail>" */
+    RUN_LOST,   /* nobody knows how it ended; text says why */
 };
 
 /* An agent's input: the first line of PROTOCOL.md section 8, in parts.  Spans are valid
@@ -152,9 +153,9 @@ struct agent {
     char *const *examples;   /* examples of what to ask it, up to a NULL; NULL for none */
     bool is_default;
     bool has_inbox;
+    bool has_budget;                              /* a task of it may bring a budget */
     bool goes_on;                                 /* after_restart is continue */
     bool outlives;                                /* its runs live on without a gateway */
-    bool has_budget;                              /* a task of it may bring a budget */
     bool is_process;                              /* counts towards limits.processes */
     msec_t timeout_ms, idle_timeout_ms, grace_ms; /* 0: never */
     enum notify notify;

@@ -46,8 +46,15 @@ enum op_kind {
                      * is left in it and it has not changed since at */
 };
 
-/* Numbers of notes: two that are replaced, and those that are kept, from the third on. */
-enum note_number { NOTE_STANDING = 1, NOTE_RESULT, NOTE_STOPPED, NOTE_FIRST };
+/* Numbers of notes: those that are replaced, and those that are kept, from NOTE_FIRST on. */
+enum note_number {
+    NOTE_STANDING = 1,
+    NOTE_RESULT,
+    NOTE_STOPPED,
+    NOTE_HELD_THINKING, /* text that is held back (task_text.c) */
+    NOTE_HELD_TOKEN,
+    NOTE_FIRST
+};
 
 /* The effect of a change on the number of consecutive notice turns. */
 enum turn_count { TURNS_KEEP, TURNS_RESET, TURNS_ADD };

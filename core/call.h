@@ -89,6 +89,12 @@ void call_read_failed(struct call *c);
 void call_store_failed(struct call *c, int status);
 void call_write_failed(struct call *c);
 
+/* Requests about one task (verb_task.c): the task, when it is live and exists for its owner; else
+ * the record is asked for, and absence is answered, which is true when the call is over. */
+struct task *call_live_task(struct call *c);
+void call_ask_task(struct call *c, store_query_fn done);
+bool call_is_absent(struct call *c, int status);
+
 typedef void (*verb_fn)(struct call *c);
 void verb_chat(struct call *c);
 void verb_resume(struct call *c);
@@ -97,6 +103,9 @@ void verb_cancel(struct call *c);
 void verb_cancel_all(struct call *c);
 void verb_send(struct call *c);
 void verb_respond(struct call *c);
+void verb_webhook(struct call *c);
+void verb_webhooks(struct call *c);
+void verb_webhook_delete(struct call *c);
 void verb_open(struct call *c);
 void verb_close(struct call *c);
 void verb_watch(struct call *c);

@@ -53,15 +53,15 @@ static void on_ask_again(struct timer *timer)
     h->notices_may_go = true;
 }
 
+static void on_notice_join(struct timer *timer)
+{
+    container_of(timer, struct hub, notice_join)->notices_may_go = true;
+}
+
 /* Nothing to do but to have another turn: tasks_proceed goes on. */
 static void on_resume_more(struct timer *timer)
 {
     (void)timer;
-}
-
-static void on_notice_join(struct timer *timer)
-{
-    container_of(timer, struct hub, notice_join)->notices_may_go = true;
 }
 
 void hub_ask_again(struct hub *h)

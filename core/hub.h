@@ -23,6 +23,7 @@
 
 struct session;
 struct call;
+struct secrets;
 
 /* The message for clients and agents when a query fails. */
 #define STORE_CANNOT_BE_READ "the store cannot be read now"
@@ -34,6 +35,7 @@ struct hub_limits {
     uint32_t inbox_messages;
     size_t inbox_bytes;
     uint32_t subscriptions; /* of one session */
+    uint32_t task_webhooks; /* of one task; 0: tasks have none */
     uint32_t requests_per_second, burst;
     uint32_t message_bytes;
 };
@@ -48,6 +50,7 @@ struct hub_options {
     msec_t retry_ms;       /* how long to retry a failing commit */
     msec_t notice_join_ms; /* ends that come so close are one notice turn */
     const char *version;
+    const struct secrets *secrets; /* taken out of what agents say; NULL: none */
     bool (*random)(void *bytes, size_t n);
     /* Called when a task's events, from seq on, are damaged on disk. */
     void (*damaged)(const char *task_id, uint64_t seq);

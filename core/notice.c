@@ -76,7 +76,7 @@ struct notice *notice_add(struct conversation *c, const struct notice_record *fr
     return n;
 }
 
-static void on_put_done(const struct op *op, int status)
+static void notice_on_put(const struct op *op, int status)
 {
     if (status == 0)
         notice_add(op->ref, op->notice);
@@ -117,7 +117,7 @@ void notice_stage(struct task *t, const struct task_record *rec)
                               .text = buf_str(&text)};
     t->conversation->refs++;
     journal_put(&t->hub->journal, &(struct op){.kind = OP_NOTICE_PUT,
-                                               .done = on_put_done,
+                                               .done = notice_on_put,
                                                .ref = t->conversation,
                                                .notice = &n});
     buf_done(&text);

@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#include "core/task_parts.h"
+
 struct telling {
     struct hub *hub;
     struct notice_source source; /* owns its strings */
@@ -196,16 +198,18 @@ static void notice_source_on_task(void *arg, int status, struct answer *answer)
 void notice_tell(struct hub *h, const struct notice_source *source, notice_told_fn done, void *user)
 {
     struct telling *t = xcalloc(sizeof *t);
+    struct buf clean = {0};
     *t = (struct telling){.hub = h, .done = done, .user = user};
     t->source = (struct notice_source){.key = str_own(source->key),
                                        .owner = str_own(source->owner),
                                        .conversation_id = str_own(source->conversation_id),
                                        .task_id = str_own(source->task_id),
                                        .agent = str_own(source->agent),
-                                       .text = str_own(source->text),
+                                       .text = str_own(task_hide(h, source->text, &clean)),
                                        .kind = source->kind,
                                        .silent = source->silent ||
                                                  notice_is_silent(h, source->agent, source->kind)};
+    buf_done(&clean);
     t->request_key = request_key_of(source->key);
     hub_query(h,
               &(struct query){.kind = QUERY_TASK,

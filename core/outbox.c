@@ -2,13 +2,17 @@
 
 #include "core/hub.h"
 
-static void put_body(struct buf *out, const struct task_record *task)
+const char *outbox_type(const struct task_record *task)
+{
+    return task->state.status == STATUS_COMPLETED ? "task.completed" : "task.failed";
+}
+
+void outbox_put_message(struct buf *out, const char *type, int64_t at,
+                        const struct task_record *task)
 {
     buf_putc(out, '{');
-    js_put_field(out, "type",
-                 task->state.status == STATUS_COMPLETED ? STR("task.completed")
-                                                        : STR("task.failed"));
-    js_put_int(out, "timestamp", task->state.completed_at);
+    js_put_field(out, "type", str_of(type));
+    js_put_int(out, "timestamp", at);
     js_put_raw(out, "data", STR("{"));
     js_put_field(out, "owner", task->owner);
     js_put_raw(out, "task", STR(""));
@@ -19,8 +23,19 @@ static void put_body(struct buf *out, const struct task_record *task)
 static void on_put_done(const struct op *op, int status)
 {
     struct hub *h = op->ref;
-    if (status == 0)
+    if (status == 0 && h->o.outbox.posted)
         h->o.outbox.posted(h->o.outbox.arg, op->outbox);
+}
+
+void outbox_put(struct hub *h, struct str hook, struct str body)
+{
+    char id[TASK_ID_LEN + 1];
+    hub_new_id(h, id);
+    struct outbox_record entry = {
+        .key = h->next_key++, .hook = hook, .id = str_of(id), .at = h->clock.wall_ms, .body = body};
+    journal_put(
+        &h->journal,
+        &(struct op){.kind = OP_OUTBOX_PUT, .done = on_put_done, .ref = h, .outbox = &entry});
 }
 
 void outbox_stage(struct hub *h, const struct task_record *task)
@@ -29,19 +44,9 @@ void outbox_stage(struct hub *h, const struct task_record *task)
     if (o->n_hooks == 0)
         return;
     struct buf body = {0};
-    put_body(&body, task);
-    for (size_t i = 0; i < o->n_hooks; i++) {
-        char id[TASK_ID_LEN + 1];
-        hub_new_id(h, id);
-        struct outbox_record entry = {.key = h->next_key++,
-                                      .hook = str_of(o->hooks[i]),
-                                      .id = str_of(id),
-                                      .at = h->clock.wall_ms,
-                                      .body = buf_str(&body)};
-        journal_put(
-            &h->journal,
-            &(struct op){.kind = OP_OUTBOX_PUT, .done = on_put_done, .ref = h, .outbox = &entry});
-    }
+    outbox_put_message(&body, outbox_type(task), task->state.completed_at, task);
+    for (size_t i = 0; i < o->n_hooks; i++)
+        outbox_put(h, str_of(o->hooks[i]), buf_str(&body));
     buf_done(&body);
 }
 

@@ -17,6 +17,11 @@
 struct hub;
 struct op;
 
+/* Names of receivers that no configuration can have: a task's own webhooks while the task is live,
+ * which nobody delivers, and what is to be delivered to them (task_hook.c, proto/webhook.h). */
+#define OUTBOX_HELD "\x01held"
+#define OUTBOX_OF_TASKS "\x01tasks"
+
 struct outbox_options {
     const char *const *hooks;
     size_t n_hooks;
@@ -26,5 +31,11 @@ struct outbox_options {
 
 void outbox_stage(struct hub *h, const struct task_record *task); /* as it ends */
 void outbox_take(struct hub *h, int64_t key);
+/* Stages one entry. */
+void outbox_put(struct hub *h, struct str hook, struct str body);
+/* {"type":…,"timestamp":…,"data":…} */
+void outbox_put_message(struct buf *out, const char *type, int64_t at,
+                        const struct task_record *task);
+const char *outbox_type(const struct task_record *task); /* of a task that has ended */
 
 #endif

@@ -334,6 +334,55 @@ static bool has_sound_ids(const struct task_record *t)
     return t->task_id.n == TASK_ID_LEN && t->ancestors.n % TASK_ID_LEN == 0;
 }
 
+static struct task *find_task(const struct restore *r, int64_t key)
+{
+    size_t low = 0, high = r->n_tasks;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (task_key(r->tasks[mid]) < key)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < r->n_tasks && task_key(r->tasks[low]) == key ? r->tasks[low] : NULL;
+}
+
+static void ask_held(struct restore *r);
+
+/* Webhooks of live tasks; one whose task is not there goes. */
+static void on_held(void *arg, int status, struct answer *answer)
+{
+    struct restore *r = arg;
+    if (status < 0) {
+        repair_finish(r, status);
+        return;
+    }
+    for (size_t i = 0; i < answer->n_outbox; i++) {
+        const struct outbox_record *row = &answer->outbox[i];
+        struct task *t = find_task(r, hook_task_key(r->hub, row->body));
+        if (t)
+            task_restore_hook(t, row);
+        else
+            outbox_take(r->hub, row->key);
+        r->after = (uint64_t)row->key;
+    }
+    if (answer->more)
+        ask_held(r);
+    else
+        repair_next(r);
+}
+
+static void ask_held(struct restore *r)
+{
+    hub_query(r->hub,
+              &(struct query){.kind = QUERY_OUTBOX,
+                              .key = STR(OUTBOX_HELD),
+                              .after = r->after,
+                              .limit = PAGE,
+                              .max_bytes = 1 << 20},
+              on_held, r);
+}
+
 static void ask_live(struct restore *r);
 
 static void on_live(void *arg, int status, struct answer *answer)
@@ -353,10 +402,12 @@ static void on_live(void *arg, int status, struct answer *answer)
         r->tasks[r->n_tasks++]->refs++;
         r->after = (uint64_t)answer->tasks[i].key;
     }
-    if (answer->n_tasks > 0)
+    if (answer->n_tasks > 0) {
         ask_live(r);
-    else
-        repair_next(r);
+        return;
+    }
+    r->after = 0;
+    ask_held(r);
 }
 
 static void ask_live(struct restore *r)

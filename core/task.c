@@ -33,6 +33,7 @@ struct task_work *task_work(struct task *t)
     list_init(&w->tools);
     list_init(&w->questions);
     list_init(&w->answered);
+    list_init(&w->hooks);
     return w;
 }
 
@@ -150,6 +151,10 @@ struct task *task_create(struct hub *h, const struct task_plan *plan)
     if (plan->request_key.p)
         put_request_key(t, plan->request_key);
     put_created_event(t, &rec);
+    if (plan->webhook.p) {
+        const char *made, *why = task_add_hook(t, plan->webhook_id, plan->webhook, &made);
+        ASSERT(!why); /* the caller has asked for the limit */
+    }
     return t;
 }
 
@@ -197,7 +202,9 @@ static void free_work(struct task *t)
         return;
     task_free_inbox(t);
     task_free_questions(t);
+    task_free_hooks(t);
     said_done(&w->said);
+    task_free_text(w);
     free(w->history);
     task_free_past(t);
     tool_names_free(w->tool_names);
@@ -496,6 +503,7 @@ static void set_outcome(struct task *t, enum task_status status, enum task_error
 
 void task_finish(struct task *t, enum task_status status, enum task_error error, struct str message)
 {
+    struct buf clean = {0};
     if (task_is_ending(t))
         return;
     if (t->staged.cancel_requested_at) { /* whatever else has happened to it */
@@ -506,6 +514,8 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     t->phase = PHASE_ENDING;
     task_stop_run(t);
     list_remove(&t->in_wait);
+    task_say_held(t);
+    message = task_hide(t->hub, message, &clean);
     bool joined = !task_work(t)->said.has_final; /* its output is joined tokens, no answer */
     if (status == STATUS_COMPLETED && joined)
         put_final_answer(t);
@@ -520,7 +530,9 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     struct task_record rec = task_staged(t);
     notice_stage(t, &rec);
     outbox_stage(t->hub, &rec);
+    task_tell_hooks(t, outbox_type(&rec), &rec);
     task_stage(t);
     task_tell_parent(t, &rec); /* behind that, so that it is told of a task that has ended */
     journal_want_seal(&t->hub->journal, t->stream);
+    buf_done(&clean);
 }

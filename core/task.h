@@ -95,6 +95,7 @@ struct task_work {
     struct task *task;
     char *history; /* JSON, from its query to the agent's start */
     struct said said;
+    struct held_text *held; /* what waits because a secret may begin in it; NULL: nothing */
     char *result;
     char *stop_text; /* why the run was asked to stop */
     int64_t stopped_wall_ms;
@@ -115,6 +116,8 @@ struct task_work {
     struct list tools;     /* of struct tool_use: calls of tools that take time */
     struct list questions; /* open ones, oldest first */
     struct list answered;  /* the most recently answered ones, oldest first */
+    struct list hooks;     /* its webhooks (task_hook.c) */
+    uint32_t n_hooks;
     uint32_t n_questions, n_answered;
     uint32_t n_approvals;          /* asked by the gateway */
     struct tool_names *tool_names; /* from its tool_call events */
@@ -196,8 +199,9 @@ struct task_plan {
     struct str input, name, description, metadata;
     struct str context; /* replaces the history; NULL for none */
     struct str parent_task_id, parent_call_id, parent_agent_id;
-    struct str ancestors;   /* ids of the parent and of all its ancestors, concatenated */
-    struct str request_key; /* NULL for none */
+    struct str ancestors;           /* ids of the parent and of all its ancestors, concatenated */
+    struct str request_key;         /* NULL for none */
+    struct str webhook, webhook_id; /* NULL for none */
     bool notify_on_complete;
     bool wait_for_others; /* enqueue */
     bool unlisted;        /* its conversation, if the task creates that */

@@ -62,6 +62,7 @@ void task_on_mark(void *arg, uint64_t mark)
     if (keeps_nothing(t))
         return;
     ASSERT(mark >= t->work->mark);
+    task_note_held(t);
     t->work->mark = mark;
     if (t->work->n_lookups == 0)
         stage_mark(t);
@@ -128,6 +129,8 @@ void task_leave(struct task *t)
         task_disarm_questions(t);
         task_leave_tools(t);
     }
+    task_say_held(t);
+    task_note_held(t);
     task_note(t, NOTE_STOPPED, STR(""));
     t->left = true;
     if (t->run)

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/secrets.h"
+
 #define EVENT_OVERHEAD 192 /* of a line, besides its data */
 
 /* About how many bytes an event of this line adds to its task. */
@@ -83,13 +85,18 @@ static void task_take_event(struct task *t, const struct agent_line *line)
         task_ask(t, line);
         return;
     }
+    if (line->event == EVENT_TOKEN || line->event == EVENT_THINKING) {
+        task_say_text(t, line);
+        return;
+    }
     if (line->event == EVENT_TOOL_CALL && line->tool.p)
         tool_names_tell(&t->work->tool_names, line->call_id, line->tool);
-    task_event(t, line->event, line->data);
-    if (line->event == EVENT_TOKEN)
-        said_token(&t->work->said, line->text);
-    if (line->event == EVENT_FINAL_ANSWER)
-        said_final(&t->work->said, line->text);
+    task_event_hidden(t, line->event, line->data);
+    if (line->event == EVENT_FINAL_ANSWER) {
+        struct buf clean = {0};
+        said_final(&t->work->said, task_hide(t->hub, line->text, &clean));
+        buf_done(&clean);
+    }
     if (line->event == EVENT_PROGRESS && line->progress != t->staged.progress) {
         t->staged.progress = line->progress;
         task_stage(t);
@@ -98,10 +105,14 @@ static void task_take_event(struct task *t, const struct agent_line *line)
 
 static void take_result(struct task *t, struct str result)
 {
+    struct buf clean = {0};
     free(t->work->result);
+    if (secrets_hide_json(t->hub->o.secrets, result, &clean))
+        result = buf_str(&clean);
     t->work->result = xstrdup(result);
     if (task_goes_on(t))
         task_note(t, NOTE_RESULT, result);
+    buf_done(&clean);
 }
 
 void task_begin_answer(struct buf *out, const char *type, struct str call_id)
@@ -131,6 +142,8 @@ static void task_take_line(struct task *t, const struct agent_line *line)
 {
     if (line->kind == LINE_EMPTY || is_too_long(t, line) || is_too_much(t, line))
         return;
+    if (line->kind != LINE_EVENT || (line->event != EVENT_TOKEN && line->event != EVENT_THINKING))
+        task_say_held(t);
     switch (line->kind) {
     case LINE_EMPTY: break;
     case LINE_EVENT: task_take_event(t, line); break;

@@ -33,6 +33,17 @@ extern const struct run_events task_run_events;
 /* From the adapter (struct run_events): a raw line, or a decoded one. */
 bool task_on_line(void *task, struct str text);
 bool task_on_event(void *task, const struct agent_line *line);
+/* All that it says, without the secrets of the configuration (task_text.c): a token or a thought,
+ * of which the end may be held back until more comes; what was held back, before anything else; an
+ * event's data; a text, in scratch if it had any. */
+void task_say_text(struct task *t, const struct agent_line *line);
+void task_say_held(struct task *t);
+void task_event_hidden(struct task *t, enum event_type event, struct str data);
+struct str task_hide(const struct hub *h, struct str text, struct buf *scratch);
+void task_free_text(struct task_work *w);
+/* Notes what is held back, when what the run said until now is not read again; and at a start. */
+void task_note_held(struct task *t);
+void task_restore_held(struct task *t, uint64_t number, struct str bytes);
 /* Whether an event with that many bytes of data would exceed MAX_EVENT_LINE: then the task fails,
  * and the stream stays whole. what names the event, or a call. */
 bool task_line_is_too_long(struct task *t, const char *what, size_t data_bytes);
@@ -88,6 +99,19 @@ void task_close_inbox(struct task *t);             /* at the end: outcome.undeli
 void task_init_inbox(struct task_work *w);
 void task_free_inbox(struct task *t);
 void task_restore_message(struct task *t, uint64_t position, struct str line); /* at a start */
+
+/* Its webhooks (task_hook.c). */
+/* Stages one, in place of one with the same id; NULL id: a new one. NULL, or why not. */
+const char *task_add_hook(struct task *t, struct str id, struct str json, const char **ret_id);
+void task_remove_hook(struct task *t, struct str id);
+void task_put_hooks(const struct task *t, struct buf *out); /* as the elements of an array */
+void hook_put(struct buf *out, const char *id, struct str json);
+/* Stages what they are told; type is that of the message. */
+void task_tell_hooks(struct task *t, const char *type, const struct task_record *rec);
+void task_free_hooks(struct task *t);
+/* At a start: whose a held row is, -1 for nobody's; and the row. */
+int64_t hook_task_key(struct hub *h, struct str body);
+void task_restore_hook(struct task *t, const struct outbox_record *row);
 
 /* Questions (task_question.c). */
 void task_ask(struct task *t, const struct agent_line *line);

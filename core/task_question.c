@@ -143,6 +143,12 @@ static bool is_too_many(struct task *t)
     return true;
 }
 
+static void tell_asked(struct task *t)
+{
+    struct task_record rec = task_staged(t);
+    task_tell_hooks(t, "task.input_required", &rec);
+}
+
 static void put_approval_id(struct task *t, char ret[32])
 {
     do
@@ -169,8 +175,9 @@ bool task_ask_approval(struct task *t, const struct approval *a)
         q->approval = true;
         q->answered = a->answered;
         q->arg = a->arg;
-        task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
+        task_event_hidden(t, EVENT_INPUT_REQUIRED, buf_str(&data));
         task_review_questions(t);
+        tell_asked(t);
     }
     buf_done(&data);
     return asks;
@@ -195,9 +202,10 @@ void task_ask(struct task *t, const struct agent_line *line)
         js_put_int(&data, "expires_at", t->hub->clock.wall_ms + ms);
     }
     buf_putc(&data, '}');
-    task_event(t, EVENT_INPUT_REQUIRED, buf_str(&data));
+    task_event_hidden(t, EVENT_INPUT_REQUIRED, buf_str(&data));
     buf_done(&data);
     task_review_questions(t);
+    tell_asked(t);
 }
 
 /* The answer as JSON. */

@@ -76,6 +76,8 @@ void task_past_note(struct task *t, uint64_t number, uint64_t seq, struct str by
         free(w->result);
         w->result = xstrdup(bytes);
     }
+    if (number == NOTE_HELD_THINKING || number == NOTE_HELD_TOKEN)
+        task_restore_held(t, number, bytes);
     if (number != NOTE_STANDING && number < NOTE_FIRST)
         return;
     if (number >= NOTE_FIRST) {

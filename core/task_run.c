@@ -128,10 +128,12 @@ static void on_end(void *arg, enum run_end end, struct str text)
     } else if (end == RUN_DONE) {
         task_finish(t, STATUS_COMPLETED, TASK_OK, STR_NULL);
     } else {
+        enum task_error e = end == RUN_LOST ? TASK_ORPHANED : TASK_AGENT_ERROR;
         struct buf why = {0};
-        buf_puts(&why, "agent_error: ");
+        buf_puts(&why, task_error_code(e));
+        buf_puts(&why, ": ");
         buf_putstr(&why, text);
-        task_finish(t, STATUS_FAILED, TASK_AGENT_ERROR, buf_str(&why));
+        task_finish(t, STATUS_FAILED, e, buf_str(&why));
         buf_done(&why);
     }
 }

@@ -42,7 +42,7 @@ static void tell_result(struct task *t, const struct tool *tool, struct str call
     (void)event_put_output(&data, output);
     js_put_bool(&data, "is_error", !good);
     buf_putc(&data, '}');
-    task_event(t, EVENT_TOOL_RESULT, buf_str(&data));
+    task_event_hidden(t, EVENT_TOOL_RESULT, buf_str(&data));
     buf_done(&data);
 
     struct buf answer = {0};
@@ -197,7 +197,7 @@ void task_call_tool(struct task *t, const struct agent_line *line)
     js_put_field(&data, "name", line->name);
     js_put_raw(&data, "arguments", line->arguments);
     buf_putc(&data, '}');
-    task_event(t, EVENT_TOOL_CALL, buf_str(&data));
+    task_event_hidden(t, EVENT_TOOL_CALL, buf_str(&data));
     buf_done(&data);
     if (tool->start) {
         start_tool(t, tool, line);

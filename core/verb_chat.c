@@ -148,6 +148,9 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     *ret_why = FOLLOWS_TOO_MUCH;
     if (c->session && !session_may_follow(c->session, NULL))
         return meet(h, LIMIT_SUBSCRIPTIONS);
+    *ret_why = "tasks have no webhooks here";
+    if (r->webhook.p && h->o.limits.task_webhooks == 0)
+        return ERR_UNSUPPORTED;
     *ret_why = IS_BEING_DELETED;
     if (c->conversation->deleting)
         return ERR_CONFLICT;
@@ -212,6 +215,8 @@ static void create(struct call *c)
                              .metadata = put_metadata(r, &h->doc, &metadata),
                              .context = r->context,
                              .request_key = r->request_key,
+                             .webhook = r->webhook,
+                             .webhook_id = r->webhook_id,
                              .notify_on_complete = r->notify_on_complete,
                              .unlisted = r->unlisted,
                              .wait_for_others = r->when_busy >= BUSY_ENQUEUE && !r->background};

@@ -8,7 +8,7 @@ static struct stream *verb_task_find(struct call *c)
     return hub_find_stream(c->hub, str_of(c->owner->name), c->req.conversation_id, c->req.task_id);
 }
 
-static void ask_store(struct call *c, store_query_fn done)
+void call_ask_task(struct call *c, store_query_fn done)
 {
     call_query(c,
                &(struct query){.kind = QUERY_TASK,
@@ -18,7 +18,7 @@ static void ask_store(struct call *c, store_query_fn done)
 }
 
 /* True when the call is over: the task does not exist, or cannot be looked up. */
-static bool is_absent(struct call *c, int status)
+bool call_is_absent(struct call *c, int status)
 {
     if (status == 0)
         return false;
@@ -37,7 +37,7 @@ static bool is_stale(struct call *c, const struct stream *s, const struct task_r
     if ((s && s->task) || status_is_terminal(task->state.status))
         return false;
     if (call_may_ask_again(c, task))
-        ask_store(c, done);
+        call_ask_task(c, done);
     else
         call_fail(c, ERR_INTERNAL, STALE_RECORD);
     return true;
@@ -116,7 +116,7 @@ static void on_resume_settled(struct waiter *w, int status)
     if (status < 0)
         call_read_failed(c);
     else
-        ask_store(c, on_resume);
+        call_ask_task(c, on_resume);
 }
 
 /* The task or its events are being removed, or were since the record was read: it is read again
@@ -139,7 +139,7 @@ static void on_resume(void *arg, int status, struct answer *answer)
     struct call *c = arg;
     if (status == STORE_NOT_FOUND)
         c->hub->stats.resumes_refused++;
-    if (is_absent(c, status))
+    if (call_is_absent(c, status))
         return;
     const struct task_record *task = &answer->tasks[0];
     struct stream *s = verb_task_find(c); /* may have become known during the look-up */
@@ -162,7 +162,7 @@ void verb_resume(struct call *c)
 {
     struct stream *s = verb_task_find(c);
     if (!s || (!s->task && !s->summary)) {
-        ask_store(c, on_resume);
+        call_ask_task(c, on_resume);
         return;
     }
     if (s->task && s->task->phase == PHASE_CREATING) { /* not committed: it does not exist yet */
@@ -186,7 +186,7 @@ static void on_unsubscribe(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
     (void)answer;
-    if (!is_absent(c, status))
+    if (!call_is_absent(c, status))
         call_ok(c);
 }
 
@@ -196,7 +196,7 @@ void verb_unsubscribe(struct call *c)
     if (s && s->task && s->task->phase == PHASE_CREATING)
         s = NULL;
     if (!s) {
-        ask_store(c, on_unsubscribe);
+        call_ask_task(c, on_unsubscribe);
         return;
     }
     if (c->session)
@@ -217,7 +217,7 @@ static void reply_task(struct call *c, const struct task_record *task)
     buf_done(&line);
 }
 
-static struct task *live(struct call *c)
+struct task *call_live_task(struct call *c)
 {
     struct stream *s = verb_task_find(c);
     return s && s->task && s->task->phase != PHASE_CREATING ? s->task : NULL;
@@ -226,20 +226,20 @@ static struct task *live(struct call *c)
 static void verb_task_on_task(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
-    if (is_absent(c, status))
+    if (call_is_absent(c, status))
         return;
     if (is_stale(c, verb_task_find(c), &answer->tasks[0], verb_task_on_task))
         return;
-    struct task *t = live(c);
+    struct task *t = call_live_task(c);
     struct task_record view = t ? task_view(t) : answer->tasks[0];
     reply_task(c, &view);
 }
 
 void verb_task(struct call *c)
 {
-    struct task *t = live(c);
+    struct task *t = call_live_task(c);
     if (!t) {
-        ask_store(c, verb_task_on_task);
+        call_ask_task(c, verb_task_on_task);
         return;
     }
     struct task_record view = task_view(t);
@@ -284,7 +284,7 @@ static void on_cancel(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
     (void)answer;
-    if (is_absent(c, status))
+    if (call_is_absent(c, status))
         return;
     if (c->req.tree) /* it has ended, but its descendants may be live */
         cancel_tree(c);
@@ -293,9 +293,9 @@ static void on_cancel(void *arg, int status, struct answer *answer)
 
 void verb_cancel(struct call *c)
 {
-    struct task *t = live(c);
+    struct task *t = call_live_task(c);
     if (!t) {
-        ask_store(c, on_cancel);
+        call_ask_task(c, on_cancel);
         return;
     }
     if (c->req.tree)
@@ -323,7 +323,7 @@ static void on_send(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
     (void)answer;
-    if (!is_absent(c, status))
+    if (!call_is_absent(c, status))
         call_fail(c, ERR_TASK_TERMINATED, "the task has ended");
 }
 
@@ -336,9 +336,9 @@ static const char *why_not_sent(enum error e)
 
 void verb_send(struct call *c)
 {
-    struct task *t = live(c);
+    struct task *t = call_live_task(c);
     if (!t) {
-        ask_store(c, on_send);
+        call_ask_task(c, on_send);
         return;
     }
     enum error e = task_send(t, STR("user"), c->req.content, STR_NULL);
@@ -351,7 +351,7 @@ void verb_send(struct call *c)
 static void on_respond(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
-    if (is_absent(c, status))
+    if (call_is_absent(c, status))
         return;
     if (is_stale(c, verb_task_find(c), &answer->tasks[0], on_respond))
         return;
@@ -365,9 +365,9 @@ static void on_respond(void *arg, int status, struct answer *answer)
 
 void verb_respond(struct call *c)
 {
-    struct task *t = live(c);
+    struct task *t = call_live_task(c);
     if (!t) {
-        ask_store(c, on_respond);
+        call_ask_task(c, on_respond);
         return;
     }
     const char *why;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "gateway/agents/agent_programs.h"
+#include "gateway/agents/workers.h"
 #include "gateway/auth/auth.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
@@ -19,6 +20,7 @@
 #include "gateway/cli/doctor.h"
 #include "gateway/config/config.h"
 #include "gateway/descriptors.h"
+#include "gateway/mcp/mcp.h"
 #include "gateway/processes/keeper.h"
 #include "gateway/processes/supervisor.h"
 #include "gateway/server.h"
@@ -104,6 +106,23 @@ static void say_of_program(const char *line)
     fprintf(stderr, "warning: %s\n", line);
 }
 
+static void warn_of_mcp(const char *line, bool good)
+{
+    (void)good;
+    log_event(LEVEL_WARN, "mcp", "cannot_start", LOG_TEXT("why", line));
+}
+
+static void say_of_mcp(const char *line, bool good)
+{
+    (void)good;
+    fprintf(stderr, "warning: %s\n", line);
+}
+
+static void tell_mcp(const char *line, bool good)
+{
+    printf("%s%s\n", good ? "" : "WRONG ", line);
+}
+
 /* file: NULL at a start, for the log. */
 static void tell_warnings(const struct config *config, const char *file)
 {
@@ -142,6 +161,7 @@ static int main_serve(const struct options *o)
     }
 #endif
     agent_programs_check(&config, warn_of_program);
+    mcp_check(&config, false, warn_of_mcp);
     int code = server_run(&config);
 #ifdef HOLDFAST_FAULTS
     fault_report();
@@ -160,15 +180,17 @@ static int check_config(struct options *o, const char *file)
         return EXIT_BAD_CONFIG;
     struct buf faults = {0};
     struct auth *auth = auth_open(&config, NULL, &faults);
-    if (!auth)
+    bool good = workers_check(&config, &faults) && auth;
+    if (!good)
         fprintf(stderr, "%.*s", (int)faults.len, faults.bytes ? faults.bytes : "");
     else
         tell_warnings(&config, file);
-    if (auth)
+    if (good)
         printf("%s: good\n", file);
-    if (auth)
+    if (good)
         agent_programs_check(&config, say_of_program);
-    bool good = auth != NULL;
+    if (good)
+        mcp_check(&config, false, say_of_mcp);
     auth_close(auth);
     buf_done(&faults);
     config_done(&config);
@@ -251,6 +273,7 @@ static int doctor(const struct options *o)
         return EXIT_BAD_CONFIG;
     struct sandbox commands = terminal_sandbox(&config);
     descriptors_tell(&config);
+    mcp_check(&config, true, tell_mcp);
     int code = doctor_run(config.data, o->full, put_bounds, &commands);
     config_done(&config);
     return code;

@@ -7,6 +7,7 @@
 
 #include "core/task.h"
 #include "gateway/agents/agents.h"
+#include "gateway/agents/workers.h"
 #include "gateway/fetch/webhook.h"
 #include "gateway/models/model_stats.h"
 
@@ -214,6 +215,46 @@ static void hooks_pending(struct server *s, struct buf *out, const char *name)
     metrics_put(out, name, "", webhooks_stats(s->webhooks).pending);
 }
 
+/* Without servers, a row with an empty name: a family has one at least. */
+static bool mcp_row(struct server *s, size_t at, struct mcp_stats *ret)
+{
+    *ret = (struct mcp_stats){.server = ""};
+    return mcp_stats(s->mcp, at, ret) || at == 0;
+}
+
+/* One row for each server, of a number of its. */
+static void put_mcp(struct server *s, struct buf *out, const char *name, size_t offset)
+{
+    struct mcp_stats stats;
+    for (size_t i = 0; mcp_row(s, i, &stats); i++)
+        buf_putf(out, "%s{server=\"%s\"} %" PRIu64 "\n", name, stats.server,
+                 *(const uint64_t *)(const void *)((const char *)&stats + offset));
+}
+
+static void mcp_calls(struct server *s, struct buf *out, const char *name)
+{
+    put_mcp(s, out, name, offsetof(struct mcp_stats, calls));
+}
+
+static void mcp_restarts(struct server *s, struct buf *out, const char *name)
+{
+    put_mcp(s, out, name, offsetof(struct mcp_stats, restarts));
+}
+
+static void mcp_tools(struct server *s, struct buf *out, const char *name)
+{
+    put_mcp(s, out, name, offsetof(struct mcp_stats, tools));
+}
+
+static void mcp_failures(struct server *s, struct buf *out, const char *name)
+{
+    struct mcp_stats stats;
+    for (size_t i = 0; mcp_row(s, i, &stats); i++)
+        for (size_t j = 0; j < N_MCP_FAILURES; j++)
+            buf_putf(out, "%s{server=\"%s\",kind=\"%s\"} %" PRIu64 "\n", name, stats.server,
+                     mcp_failure_name((enum mcp_failure)j), stats.failures[j]);
+}
+
 static void sent(struct server *s, struct buf *out, const char *name)
 {
     metrics_put(out, name, "", s->front.bytes_out);
@@ -242,6 +283,46 @@ static void wal_bytes(struct server *s, struct buf *out, const char *name)
 static void checkpoint_failures(struct server *s, struct buf *out, const char *name)
 {
     metrics_put(out, name, "", s->sqlite ? store_sqlite_checkpoint_failures(s->sqlite) : 0);
+}
+
+static void put_worker(struct buf *out, const char *name, const char *worker, const char *state,
+                       uint32_t n)
+{
+    buf_putf(out, "%s{worker=\"", name);
+    put_escaped(out, worker);
+    buf_putf(out, state ? "\",state=\"%s\"} %" PRIu32 "\n" : "\"%s} %" PRIu32 "\n",
+             state ? state : "", n);
+}
+
+static void worker_instances(struct server *s, struct buf *out, const char *name)
+{
+    for (size_t i = 0; i < workers_count(s->workers); i++) {
+        struct worker_view v = workers_view(s->workers, i);
+        put_worker(out, name, v.name, "here", v.instances);
+        put_worker(out, name, v.name, "away", v.away);
+    }
+}
+
+static void worker_runs(struct server *s, struct buf *out, const char *name)
+{
+    for (size_t i = 0; i < workers_count(s->workers); i++) {
+        struct worker_view v = workers_view(s->workers, i);
+        put_worker(out, name, v.name, NULL, v.runs);
+    }
+}
+
+static void worker_waiting(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", workers_waiting(s->workers));
+}
+
+static void worker_events(struct server *s, struct buf *out, const char *name)
+{
+    const struct workers_stats *st = workers_stats(s->workers);
+    metrics_put(out, name, "{event=\"given\"}", st->given);
+    metrics_put(out, name, "{event=\"lost\"}", st->lost);
+    metrics_put(out, name, "{event=\"returned\"}", st->returned);
+    metrics_put(out, name, "{event=\"refused\"}", st->refused);
 }
 
 static void damages(struct server *s, struct buf *out, const char *name)
@@ -349,6 +430,22 @@ static const struct metric metrics[] = {
     {"holdfast_webhook_messages_total", COUNTER,
      "Messages to webhooks: delivered, given up, and failed attempts.", hook_tries},
     {"holdfast_webhook_pending", GAUGE, "Messages to webhooks that wait in memory.", hooks_pending},
+    {"holdfast_mcp_calls_total", COUNTER, "Calls of tools of MCP servers.", mcp_calls},
+    {"holdfast_mcp_failures_total", COUNTER, "Calls of them that failed, by kind.", mcp_failures},
+    {"holdfast_mcp_restarts_total", COUNTER, "Times that an MCP server was started again.",
+     mcp_restarts},
+    {"holdfast_mcp_tools", GAUGE,
+     "Tools that an MCP server has listed; 0: none, or it does not run.", mcp_tools},
+    {"holdfast_worker_instances", GAUGE,
+     "Processes of a worker that have a connection, or lost it and may come back.",
+     worker_instances},
+    {"holdfast_worker_runs", GAUGE, "Runs at a worker.", worker_runs},
+    {"holdfast_worker_waiting_runs", GAUGE, "Runs that wait for a worker with a place.",
+     worker_waiting},
+    {"holdfast_worker_events_total", COUNTER,
+     "Runs given to workers, and lost with them; instances that returned, hellos with a wrong "
+     "secret.",
+     worker_events},
     {"holdfast_model_tokens_total", COUNTER,
      "Tokens that models' servers counted, by agent and model; cached: those of in from a cache.",
      model_tokens},

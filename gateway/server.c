@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/secrets.h"
 #include "core/store_memory.h"
 #include "gateway/agents/agents.h"
 #include "gateway/base/fault.h"
@@ -21,6 +22,7 @@
 #include "gateway/processes/strays.h"
 #include "gateway/reload.h"
 #include "gateway/store/store_locked.h"
+#include "gateway/workers/worker_ws.h"
 
 #define NOTICE_JOIN_MS 100 /* ends of tasks and processes that come so close are one turn */
 #define TICK_MS 1000
@@ -261,6 +263,7 @@ static bool open_hub(struct server *s)
         .cache_bytes = (size_t)s->config->store.replay_cache_mib << 20,
         .retry_ms = (msec_t)s->config->store.retry_s * 1000,
         .notice_join_ms = NOTICE_JOIN_MS,
+        .secrets = s->secrets,
         .version = HOLDFAST_VERSION,
         .random = random_bytes,
         .damaged = report_damage,
@@ -287,6 +290,7 @@ static void on_restored(void *arg, int status)
         return;
     }
     processes_restore(s->terminal.processes);
+    mcp_start(s->mcp);
     front_start(&s->front);
     webhooks_start(s->webhooks);
     if (s->front.phase == FRONT_STARTING)
@@ -315,7 +319,7 @@ static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_s
 
 static bool server_start(struct server *s)
 {
-    char error[256] = "";
+    char error[MCP_ERROR_TEXT] = "";
     if (!open_store(s))
         return false;
     struct buf faults = {0};
@@ -333,7 +337,20 @@ static bool server_start(struct server *s)
     }
     strays_watch(&s->loop, &s->sigchld);
     terminal_open(&s->terminal, s->config, &s->loop, &s->hub);
-    struct agents_rim rim = {s->fetcher, &s->terminal, &s->loop};
+    s->secrets = secrets_new();
+    struct mcp_options mcp = {s->config, &s->loop, s->fetcher, &s->hub.clock, s->secrets};
+    s->mcp = mcp_open(&mcp, error);
+    if (!s->mcp) {
+        log_event(LEVEL_ERROR, "mcp", "cannot_open", LOG_TEXT("why", error));
+        return false;
+    }
+    s->workers = workers_open(s->config, &s->hub, &faults);
+    if (!s->workers) {
+        log_event(LEVEL_ERROR, "worker", "cannot_open", LOG_STR("why", buf_str(&faults)));
+        buf_done(&faults);
+        return false;
+    }
+    struct agents_rim rim = {s->fetcher, &s->terminal, s->mcp, &s->loop, s->workers, s->secrets};
     if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
@@ -343,9 +360,13 @@ static bool server_start(struct server *s)
         log_event(LEVEL_ERROR, "webhook", "cannot_open", LOG_TEXT("why", error));
         return false;
     }
+    log_hide(s->secrets);
     if (!open_hub(s))
         return false;
     s->hub_is_open = true;
+    workers_start(s->workers);
+    if (s->config->n_workers > 0)
+        worker_ws_open(&s->front, s->workers);
     if (!front_open(&s->front))
         return false;
     watch_signal(s, &s->sigterm, SIGTERM, on_signal);
@@ -391,18 +412,24 @@ static void server_stop(struct server *s)
         if (signals[i]->data)
             uv_close((uv_handle_t *)signals[i], NULL);
     front_close(&s->front);
-    if (s->hub_is_open)
+    mcp_stop(s->mcp);
+    if (s->hub_is_open) {
+        workers_stop(s->workers);
         hub_done(&s->hub);
+    }
     webhooks_close(s->webhooks);
     agents_free(s->agents, s->n_agents);
+    mcp_close(s->mcp);
+    workers_close(s->workers);
     terminal_close(&s->terminal);
     fetcher_close(s->fetcher);
     run_out(s);
     front_done(&s->front);
-    faces_done(&s->front);
     uv_loop_close(&s->loop);
     if (s->store)
         s->store_ops->close(s->store);
+    log_hide(NULL);
+    secrets_free(s->secrets);
 }
 
 int server_run(const struct config *config)

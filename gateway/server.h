@@ -14,12 +14,14 @@
 #include "core/hub.h"
 #include "gateway/config/config.h"
 #include "gateway/front/front.h"
+#include "gateway/mcp/mcp.h"
 #include "gateway/store/store_sqlite.h"
 #include "gateway/store/store_thread.h"
 #include "gateway/tools/tool_terminal.h"
 
 struct fetcher;
 struct webhooks;
+struct workers;
 
 struct server {
     uv_loop_t loop;
@@ -29,6 +31,9 @@ struct server {
     struct webhooks *webhooks;
     struct fetcher *fetcher; /* the agents' own requests */
     struct terminal terminal;
+    struct mcp *mcp;
+    struct workers *workers;
+    struct secrets *secrets; /* of the configuration: taken out of what passes by */
     struct agent *agents;
     size_t n_agents;
     struct store_sqlite *sqlite;

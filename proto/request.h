@@ -16,26 +16,29 @@
 #include "proto/record.h"
 
 /* X(enum name, wire type, flags) */
-#define VERB_TABLE(X)                                   \
-    X(VERB_HELLO, "hello", VERB_BEFORE_WELCOME)         \
-    X(VERB_PING, "ping", 0)                             \
-    X(VERB_CHAT, "chat", VERB_WRITES)                   \
-    X(VERB_RESUME, "resume", VERB_TASK)                 \
-    X(VERB_UNSUBSCRIBE, "unsubscribe", VERB_TASK)       \
-    X(VERB_CANCEL, "cancel", VERB_TASK | VERB_WRITES)   \
-    X(VERB_CANCEL_ALL, "cancel_all", VERB_WRITES)       \
-    X(VERB_SEND, "send", VERB_TASK | VERB_WRITES)       \
-    X(VERB_RESPOND, "respond", VERB_TASK | VERB_WRITES) \
-    X(VERB_OPEN, "open", 0)                             \
-    X(VERB_CLOSE, "close", 0)                           \
-    X(VERB_WATCH, "watch", 0)                           \
-    X(VERB_TASK_GET, "task", VERB_TASK)                 \
-    X(VERB_TASKS, "tasks", 0)                           \
-    X(VERB_HISTORY, "history", 0)                       \
-    X(VERB_CONVERSATIONS, "conversations", 0)           \
-    X(VERB_TITLE, "title", VERB_WRITES)                 \
-    X(VERB_DELETE, "delete", VERB_WRITES)               \
-    X(VERB_RESULTS, "results", 0)                       \
+#define VERB_TABLE(X)                                                 \
+    X(VERB_HELLO, "hello", VERB_BEFORE_WELCOME)                       \
+    X(VERB_PING, "ping", 0)                                           \
+    X(VERB_CHAT, "chat", VERB_WRITES)                                 \
+    X(VERB_RESUME, "resume", VERB_TASK)                               \
+    X(VERB_UNSUBSCRIBE, "unsubscribe", VERB_TASK)                     \
+    X(VERB_CANCEL, "cancel", VERB_TASK | VERB_WRITES)                 \
+    X(VERB_CANCEL_ALL, "cancel_all", VERB_WRITES)                     \
+    X(VERB_SEND, "send", VERB_TASK | VERB_WRITES)                     \
+    X(VERB_RESPOND, "respond", VERB_TASK | VERB_WRITES)               \
+    X(VERB_WEBHOOK, "webhook", VERB_TASK | VERB_WRITES)               \
+    X(VERB_WEBHOOKS, "webhooks", VERB_TASK)                           \
+    X(VERB_WEBHOOK_DELETE, "webhook_delete", VERB_TASK | VERB_WRITES) \
+    X(VERB_OPEN, "open", 0)                                           \
+    X(VERB_CLOSE, "close", 0)                                         \
+    X(VERB_WATCH, "watch", 0)                                         \
+    X(VERB_TASK_GET, "task", VERB_TASK)                               \
+    X(VERB_TASKS, "tasks", 0)                                         \
+    X(VERB_HISTORY, "history", 0)                                     \
+    X(VERB_CONVERSATIONS, "conversations", 0)                         \
+    X(VERB_TITLE, "title", VERB_WRITES)                               \
+    X(VERB_DELETE, "delete", VERB_WRITES)                             \
+    X(VERB_RESULTS, "results", 0)                                     \
     X(VERB_ACK, "ack", VERB_WRITES)
 
 enum verb_flags {
@@ -69,6 +72,8 @@ struct request {
         context; /* compact JSON array of {"role","content"}, role user, assistant or system */
     bool background, notify_on_complete, unlisted;
     enum when_busy when_busy;
+    struct str webhook;    /* also webhook: compact JSON of proto/webhook.h; NULL for none */
+    struct str webhook_id; /* of that, NULL for none; webhook_delete */
     /* resume */
     uint64_t after;
     bool coalesce;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "proto/ulid.h"
+#include "proto/webhook.h"
 
 enum kind {
     KIND_TEXT, /* min to max bytes */
@@ -23,6 +24,7 @@ enum kind {
     KIND_KEEPALIVE,
     KIND_ANSWER,
     KIND_TASK_IDS,
+    KIND_WEBHOOK,
 };
 
 struct field {
@@ -61,6 +63,7 @@ static const struct field chat_fields[] = {
     {"budget", KIND_BUDGET, OPTIONAL},
     {"context", KIND_CONTEXT, OPTIONAL, .max = MAX_CONTEXT},
     {"unlisted", KIND_BOOL, OPTIONAL, AT(unlisted)},
+    {"webhook", KIND_WEBHOOK, OPTIONAL},
 };
 static const struct field resume_fields[] = {
     {"after", KIND_INTEGER, OPTIONAL, .max = MAX_SAFE_INTEGER, AT(after)},
@@ -73,6 +76,10 @@ static const struct field send_fields[] = {
 static const struct field respond_fields[] = {
     {"input_id", KIND_TEXT, REQUIRED, .min = 1, .max = MAX_INPUT_ID, AT(input_id)},
     {"answer", KIND_ANSWER, REQUIRED},
+};
+static const struct field webhook_fields[] = {{"webhook", KIND_WEBHOOK, REQUIRED}};
+static const struct field webhook_delete_fields[] = {
+    {"webhook_id", KIND_TEXT, REQUIRED, .min = 1, .max = MAX_WEBHOOK_ID, AT(webhook_id)},
 };
 static const struct field open_fields[] = {
     {CONVERSATION_ID},
@@ -117,6 +124,8 @@ static const struct {
     [VERB_CANCEL_ALL] = {FIELDS(conversation_fields)},
     [VERB_SEND] = {FIELDS(send_fields)},
     [VERB_RESPOND] = {FIELDS(respond_fields)},
+    [VERB_WEBHOOK] = {FIELDS(webhook_fields)},
+    [VERB_WEBHOOK_DELETE] = {FIELDS(webhook_delete_fields)},
     [VERB_OPEN] = {FIELDS(open_fields)},
     [VERB_CLOSE] = {FIELDS(conversation_fields)},
     [VERB_TASKS] = {FIELDS(tasks_fields)},
@@ -385,6 +394,20 @@ static bool read_task_ids(struct decoding *d, const struct field *f, uint32_t no
     return true;
 }
 
+static bool read_webhook(struct decoding *d, const struct field *f, uint32_t node)
+{
+    uint32_t id = 0;
+    size_t from = d->block.len;
+    (void)f;
+    if (!webhook_read(d->doc, node, &d->block, &id))
+        return false;
+    ASSERT(d->block.bytes == d->to->memory);
+    d->to->webhook = (struct str){d->block.bytes + from, d->block.len - from};
+    if (id)
+        d->to->webhook_id = request_keep(d, id);
+    return true;
+}
+
 static const struct {
     bool (*read)(struct decoding *d, const struct field *f, uint32_t node);
     const char *expects; /* NULL: expect() builds it from min and max */
@@ -408,6 +431,9 @@ static const struct {
     [KIND_KEEPALIVE] = {read_keepalive, "must be \"data\" when given"},
     [KIND_ANSWER] = {read_answer, "must be true, false or a string"},
     [KIND_TASK_IDS] = {read_task_ids, NULL},
+    [KIND_WEBHOOK] = {read_webhook,
+                      "must be an object: \"url\" of http or https, maybe \"webhook_id\", "
+                      "\"headers\" (8 at most) and \"form\" (holdfast or a2a)"},
 };
 
 static void expect_text(const struct field *f, char *text, size_t size)
@@ -457,6 +483,7 @@ static void expect(const struct field *f, char *text, size_t size)
     case KIND_STATUS:
     case KIND_CLIENT:
     case KIND_KEEPALIVE:
+    case KIND_WEBHOOK:
     case KIND_ANSWER: snprintf(text, size, "%s", kinds[f->kind].expects); return;
     }
     UNREACHABLE();

@@ -8,7 +8,7 @@ malformed, forged, or given by --bad (an expired token, say).  For all but the o
 exists and about one that does not must be equal to the byte.  Afterwards the owner's task must be untouched.
 Without --owner and --other it makes two guests.  It starts two tasks and removes their conversations in the end.
 
---timing N also asks, with each verb about a task on both transports, N times each about another's task that runs,
+--timing N also asks, with each verb about a task on both transports and with each request of a face, N times each about another's task that runs,
 about another's that has ended, and about none, in random order, and compares how long the answers take: the medians may
 differ by what two samples of the same kind differ, and by a few standard errors.
 
@@ -41,6 +41,7 @@ PASSING = {"date", "server", "content-length", "via", "cf-ray", "x-request-id", 
 TASK_VERBS = {
     "task": {}, "resume": {}, "resume from 3": {"after": 3}, "resume beyond": {"after": 10**6}, "unsubscribe": {},
     "send": {"content": "x"}, "respond": {"input_id": "q", "answer": "x"}, "cancel": {}, "cancel tree": {"tree": True},
+    "webhook": {"webhook": {"url": "https://example.com/"}}, "webhooks": {}, "webhook_delete": {"webhook_id": "x"},
 }
 CONVERSATION_VERBS = {
     "tasks": {}, "history": {}, "results": {}, "ack": {"task_ids": [NO_TASK]}, "title": {"title": "x"},
@@ -51,6 +52,8 @@ TASK_ROUTES = [
     ("GET", "", None), ("GET", "/events", None), ("GET", "/events?after=3", None), ("GET", "/events?after=999999", None),
     ("POST", "/messages", {"content": "x"}), ("POST", "/responses", {"input_id": "q", "answer": "x"}),
     ("DELETE", "", None), ("DELETE", "?tree=true", None),
+    ("POST", "/webhooks", {"webhook": {"url": "https://example.com/"}}), ("GET", "/webhooks", None),
+    ("DELETE", "/webhooks?webhook_id=x", None),
 ]
 CONVERSATION_ROUTES = [
     ("GET", "/tasks", None), ("GET", "/messages", None), ("GET", "/results", None),
@@ -111,6 +114,11 @@ FACE_ROUTES = [
     ("A2A send", "POST", "/a2a/any/message:send", MESSAGE, (404,)),
     ("A2A stream", "POST", "/a2a/any/message:stream", MESSAGE, (404,)),
     ("A2A list", "GET", "/a2a/any/tasks?contextId={c}&includeArtifacts=true", None, (200,)),
+    ("A2A push set", "POST", "/a2a/any/tasks/{id}/pushNotificationConfigs", {"url": "https://example.com/"}, (404,)),
+    ("A2A push list", "GET", "/a2a/any/tasks/{id}/pushNotificationConfigs", None, (404,)),
+    ("A2A push get", "GET", "/a2a/any/tasks/{id}/pushNotificationConfigs/x", None, (404,)),
+    ("A2A push delete", "DELETE", "/a2a/any/tasks/{id}/pushNotificationConfigs/x", None, (404,)),
+    a2a_call("CreateTaskPushNotificationConfig", taskId="{id}", url="https://example.com/"),
     a2a_call("GetTask", id="{id}"),
     a2a_call("SubscribeToTask", id="{id}"),
     a2a_call("CancelTask", id="{id}"),
@@ -132,11 +140,21 @@ FACE_ROUTES = [
     ("Durable Streams delete", "DELETE", "/stream/{c}/{t}", None, (405,)),
     ("MCP answer", "POST", "/mcp", {"jsonrpc": "2.0", "id": "{id}/q/q", "result": {"action": "accept"}}, (202,)),
 ]
-# Their WebSockets: path, what the address says, the frame that is sent.
+# Their WebSockets: what, path, what the address says, the frames that begin a connection (each is answered), those that are
+# sent, of which the last is answered, and what the answer about nothing contains.
+BEGIN = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
+LOAD = {"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": {"sessionId": "{c}", "cwd": "/", "mcpServers": []}}
+ALLOW = {"jsonrpc": "2.0", "id": "{id}/a/q", "result": {"outcome": {"outcome": "selected", "optionId": "allow"}}}
+STOP = {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "{c}"}}
+MARK = {"jsonrpc": "2.0", "id": 2, "method": "none"}  # what came before it has no answer
 FACE_SOCKETS = [
-    ("/ai", "", {"type": "resume", "requestId": "r", "id": "{c}", "headers": {}, "body": {}}),
-    ("/responses", "response_id=resp_{id}&starting_after=3", None),
-    ("/responses", "", {"type": "response.create", "input": "x", "previous_response_id": "resp_{id}"}),
+    ("AI SDK resume", "/ai", "", [], [{"type": "resume", "requestId": "r", "id": "{c}", "headers": {}, "body": {}}], "no-active"),
+    ("Responses address", "/responses", "response_id=resp_{id}&starting_after=3", [], [], "no such task"),
+    ("Responses frame", "/responses", "", [],
+     [{"type": "response.create", "input": "x", "previous_response_id": "resp_{id}"}], "no such task"),
+    ("ACP load", "/acp", "", [BEGIN], [LOAD], "Resource not found"),
+    ("ACP answer", "/acp", "", [BEGIN], [ALLOW, MARK], "no such method"),
+    ("ACP cancel", "/acp", "", [BEGIN], [STOP, MARK], "no such method"),
 ]
 
 
@@ -389,35 +407,82 @@ def try_faces(world):
             found.equal(f"{what}, {name} identity", *refused)
 
 
-async def first_frame(world, path, query, frame, token):
-    """The first frame of a face's WebSocket; None: it is not served."""
-    extra = {"ssl": ssl.create_default_context()} if world.url.scheme in ("https", "wss") else {}
-    scheme = "wss" if extra else "ws"
-    address = f"{scheme}://{world.url.netloc}/v1{path}?{query}&token={urllib.parse.quote(token or '')}"
-    try:
-        async with websockets.connect(address, max_size=None, **extra) as ws:
-            if frame:
-                await ws.send(json.dumps(frame))
-            return await asyncio.wait_for(ws.recv(), WAIT_S)
-    except websockets.InvalidStatus as error:
-        if error.response.status_code == 404:
-            return None
-        raise
+class FaceSocket:
+    """A face's WebSocket, its requests asked one after the other; served: whether the gateway has it."""
+
+    def __init__(self, world, row, token):
+        self.world, self.token = world, token
+        self.what, self.path, self.query, self.begin, self.frames, self.says = row
+        self.waits = 0  # for the rate limit
+        self.ws, self.served = None, True
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        if self.ws:
+            await self.ws.close()
+
+    async def answer(self):
+        return await asyncio.wait_for(self.ws.recv(), WAIT_S)
+
+    async def connect(self, pair):
+        """The answers to what begins the connection."""
+        secure = self.world.url.scheme in ("https", "wss")
+        extra = {"ssl": ssl.create_default_context()} if secure else {}
+        address = (f"{'wss' if secure else 'ws'}://{self.world.url.netloc}/v1{self.path}?{filled(self.query, *pair)}"
+                   f"&token={urllib.parse.quote(self.token or '')}")
+        self.ws = await websockets.connect(address, max_size=None, **extra)
+        said = []
+        for frame in self.begin:
+            await self.ws.send(json.dumps(frame))
+            said.append(await self.answer())
+        return said
+
+    async def once(self, pair):
+        said = []
+        if not self.ws or self.query:  # the address is the request, or a part of it
+            await self.__aexit__()
+            said = await self.connect(pair)
+        for frame in filled(self.frames, *pair):
+            await self.ws.send(json.dumps(frame))
+        return told([*said, await self.answer()], *(name for name in pair if len(name) > 1))
+
+    async def ask(self, pair):
+        """The answer about a conversation and a task, without their names; None: the face is not served."""
+        for _ in range(100):
+            try:
+                said = await self.once(pair)
+            except websockets.InvalidStatus as error:
+                self.served = error.response.status_code != 404
+                if self.served and error.response.status_code not in (429, 503):
+                    raise
+                said = None
+            if not self.served or (said and "too many requests" not in said):
+                return said
+            self.waits += 1
+            await asyncio.sleep(0.2)
+        raise CannotTry("the rate limit does not let this through")
 
 
 async def try_face_sockets(world):
     nothing = (world.nowhere, NO_TASK)
-    for path, query, frame in FACE_SOCKETS:
-        async def about(pair, token=world.other, path=path, query=query, frame=frame):
-            return await first_frame(world, path, filled(query, *pair), filled(frame, *pair), token)
+    for row in FACE_SOCKETS:
+        async def about(pair, token=world.other, row=row):
+            async with FaceSocket(world, row, token) as socket:
+                return await socket.ask(pair)
 
+        what, says = f"WebSocket, {row[0]}", row[-1]
         expected = await about(nothing)
         if expected is None:
             continue
-        what = f"WebSocket {path}"
-        world.found.that(f"{what}: {expected} for nothing", "no such task" in expected or "no-active" in expected)
-        for pair in world.pairs():
-            world.found.equal(what, await about(pair), expected)
+        world.found.that(f"{what}: {expected} for nothing", says in expected)
+        malformed = [(world.conversations[0], bad) for bad in MALFORMED_IDS]
+        malformed += [(bad, world.task) for bad in MALFORMED_IDS if len(bad) > 1]  # told() finds no shorter one
+        if row[2]:
+            malformed = []  # in an address that is another address
+        for pair in world.pairs() + malformed:
+            world.found.equal(f"{what}, {pair}", await about(pair), expected)
         for name, token in world.bad.items():
             refused = [await about(pair, token) for pair in ((world.conversations[0], world.task), nothing)]
             world.found.that(f"{what}, {name} identity: {refused[0]}", "error" in refused[0])
@@ -565,6 +630,12 @@ async def try_timing(world, n):
     for what, method, path, body, _ in served_faces(world):
         questions = {kind: over_http(method, filled(path, c, t), filled(body, c, t)) for kind, (c, t) in about.items()}
         await try_timing_of(world, what, n, questions, world.http)
+    for row in FACE_SOCKETS:
+        async with FaceSocket(world, row, world.other) as socket:
+            await socket.ask(about["none"])
+            questions = {kind: functools.partial(socket.ask, pair) for kind, pair in about.items()}
+            if socket.served:
+                await try_timing_of(world, f"WebSocket, {socket.what}", n, questions, socket)
 
 
 def options_of(arguments):

@@ -238,6 +238,8 @@ static bool acp_launch(struct acp_process *p, const struct run_spec *spec, char 
     struct acp_options o = {.cwd = p->folder.path,
                             .version = HOLDFAST_VERSION,
                             .auth_method = p->s->auth_method,
+                            .mcp_stdio = p->s->mcp_stdio,
+                            .mcp_http = p->s->mcp_http,
                             .files = &acp_files_port,
                             .files_arg = &p->folder};
     acp_open(&p->acp, &o, buf_str(&session));

@@ -24,6 +24,7 @@ struct acp_settings {
     const char *agent; /* its name */
     const char *data;  /* the data directory */
     const char *auth_method;
+    const char *mcp_stdio, *mcp_http; /* as in struct acp_options; NULL for none */
     msec_t keep_ms, grace_ms;
     size_t keep;
     struct list pool, busy; /* agent_acp_init */

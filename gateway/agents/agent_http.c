@@ -347,8 +347,8 @@ static void agent_http_on_done(void *user, struct str error)
         agent_http_end(r, RUN_FAILED, STR("the reply broke off before its end"));
 }
 
-static const struct fetch_events fetch_events = {agent_http_on_head, agent_http_on_bytes,
-                                                 agent_http_on_done};
+static const struct fetch_events http_fetch_events = {agent_http_on_head, agent_http_on_bytes,
+                                                      agent_http_on_done};
 
 /* --- the port --------------------------------------------------------------------------------- */
 
@@ -356,7 +356,7 @@ static void http_send(struct run *r, struct str body)
 {
     const struct http_settings *s = r->s;
     struct fetch_request request = {.url = s->url, .headers = s->headers, .body = body};
-    r->fetch = fetch_start(s->fetcher, &s->options, &request, &fetch_events, r);
+    r->fetch = fetch_start(s->fetcher, &s->options, &request, &http_fetch_events, r);
 }
 
 static void agent_http_on_step(void *arg)

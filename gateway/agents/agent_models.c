@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/base/secret_lines.h"
 #include "gateway/fetch/upstream.h"
 #include "gateway/models/model_anthropic.h"
 #include "gateway/models/model_openai.h"
@@ -93,13 +94,15 @@ static bool build_served(const struct config_model *from, struct fetcher *fetche
 }
 
 bool agent_models_build(const struct config *config, const struct config_model *from,
-                        struct fetcher *fetcher, struct served **ret, char *ret_error, size_t n)
+                        struct fetcher *fetcher, struct secrets *secrets, struct served **ret,
+                        char *ret_error, size_t n)
 {
     struct model *before = NULL;
     for (; from; ret = &(*ret)->fallback) {
         *ret = xcalloc(sizeof **ret);
         if (!build_served(from, fetcher, *ret, ret_error, n))
             return false;
+        secret_lines_add(secrets, (char *const *)(*ret)->upstream.headers.list, ':');
         if (before)
             before->fallback = &(*ret)->model;
         before = &(*ret)->model;

@@ -5,6 +5,7 @@
 
 #include "gateway/agents/react_calls.h"
 #include "gateway/agents/react_tell.h"
+#include "gateway/agents/react_tools.h"
 #include "gateway/base/log.h"
 #include "gateway/base/stepper.h"
 #include "gateway/config/config.h"
@@ -30,6 +31,7 @@
 #define RUN_MAGIC 0x72656163u
 
 enum react_state {
+    REACT_WAITING,
     REACT_READY,
     REACT_STREAMING,
     REACT_STREAMED,
@@ -57,6 +59,8 @@ struct run {
     struct buf text;  /* the turn's text */
     struct buf more;  /* members that go back with its calls: its thoughts */
     struct react_calls calls;
+    struct react_tools tools;
+    bool has_tools; /* tools are taken */
     struct react_budget budget;
     size_t turn_bytes;
     char *fault; /* why the turn failed; NULL: it did not */
@@ -229,22 +233,6 @@ static void put_turn(struct run *r)
     talk_end(&r->talk, false);
 }
 
-static void put_tools(const struct react_settings *s, struct buf *out)
-{
-    buf_putc(out, '[');
-    for (size_t i = 0; i < s->n_tools; i++) {
-        const struct tool *tool = s->tools[i];
-        buf_puts(out, i ? ",{" : "{");
-        js_put_field(out, "type", STR("function"));
-        js_put_raw(out, "function", STR("{"));
-        js_put_field(out, "name", str_of(tool->name));
-        js_put_field(out, "description", str_of(tool->description));
-        js_put_raw(out, "parameters", str_of(tool->parameters));
-        buf_puts(out, "}}");
-    }
-    buf_putc(out, ']');
-}
-
 /* The oldest message of the inbox becomes the user's next. */
 static void take_message(struct run *r)
 {
@@ -288,6 +276,20 @@ static bool is_at_limit(struct run *r, char ret_why[128])
     return true;
 }
 
+static void react_on_tools(void *user)
+{
+    set_state(react_run_of(user), REACT_READY);
+}
+
+/* Before the first turn. */
+static void take_tools(struct run *r)
+{
+    react_tools_take(&r->tools, r->settings->tools, r->settings->n_tools, &r->teller);
+    r->calls.tools = r->tools.list;
+    r->calls.n_tools = r->tools.n;
+    r->has_tools = true;
+}
+
 /* True when the budget is used up: the user is asked first. */
 static bool asks_for_more(struct run *r, bool before_call)
 {
@@ -318,6 +320,8 @@ static void begin_turn(struct run *r)
 {
     const struct model *model = r->model;
     char error[256] = "";
+    if (!r->has_tools)
+        take_tools(r);
     if (asks_for_more(r, false))
         return;
     if (r->inbox.len)
@@ -333,7 +337,7 @@ static void begin_turn(struct run *r)
     r->state = REACT_STREAMING;
 
     struct buf tools = {0};
-    put_tools(r->settings, &tools);
+    react_tools_put(&r->tools, &tools);
     struct model_request request = {
         .messages = talk_str(&r->talk), .tools = buf_str(&tools), .may_be_empty = r->has_called};
     r->turn = model->ops->start(model->settings, &request, &model_events, r, error);
@@ -418,6 +422,7 @@ static void react_on_step(void *arg)
     case REACT_READY: begin_turn(r); break;
     case REACT_STREAMED: finish_turn(r); break;
     case REACT_CALLING: go_on_calling(r); break;
+    case REACT_WAITING:
     case REACT_STREAMING:
     case REACT_ASKING:
     case REACT_ENDED: break;
@@ -438,7 +443,7 @@ static void react_cancel(struct run *run)
 static bool react_waits(struct run *run)
 {
     const struct run *r = react_run_of(run);
-    return r->state == REACT_CALLING && r->calls.n_open > 0;
+    return r->state == REACT_WAITING || (r->state == REACT_CALLING && r->calls.n_open > 0);
 }
 
 static void react_unpause(struct run *run)
@@ -531,6 +536,7 @@ static void react_free(struct run *run)
     r->turn = NULL;
     turn_clear(r);
     react_calls_done(&r->calls);
+    react_tools_done(&r->tools);
     talk_done(&r->talk);
     buf_done(&r->inbox);
     teller_done(&r->teller);
@@ -556,11 +562,8 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
     r->settings = s;
     r->model = s->model;
     r->teller = (struct teller){.events = *events, .task = task};
-    r->calls = (struct react_calls){.teller = &r->teller,
-                                    .tools = s->tools,
-                                    .n_tools = s->n_tools,
-                                    .on_closed = on_call_closed,
-                                    .user = r};
+    r->calls = (struct react_calls){
+        .teller = &r->teller, .secrets = s->secrets, .on_closed = on_call_closed, .user = r};
     r->owner = xstrdup(spec->owner);
     r->conversation_id = xstrdup(spec->conversation_id);
     r->task_id = xstrdup(spec->task_id);
@@ -578,7 +581,8 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
     talk_put(&r->talk, TALK_USER, spec->input, true);
     react_budget_init(&r->budget, &s->budget, spec->metadata, uv_now(s->loop));
     stepper_init(&r->stepper, s->loop, 0, react_on_step, r);
-    set_state(r, REACT_READY);
+    if (react_tools_open(&r->tools, s->mcp, react_on_tools, r))
+        set_state(r, REACT_READY);
     return r;
 }
 

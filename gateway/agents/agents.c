@@ -11,6 +11,7 @@
 #include "gateway/agents/agent_remote.h"
 #include "gateway/agents/agent_source.h"
 #include "gateway/agents/program_session.h"
+#include "gateway/base/secret_lines.h"
 #include "gateway/fetch/upstream.h"
 #include "gateway/models/model_builtin.h"
 #include "gateway/models/model_stats.h"
@@ -25,6 +26,7 @@ struct holder {
     struct source_settings source;
     struct http_settings http;
     struct remote_settings remote;
+    struct worker_agent worker;
     struct builtin_settings builtin;
     struct model builtin_model;
     struct model_stats builtin_stats;
@@ -32,13 +34,18 @@ struct holder {
     struct upstream upstream;
     struct http_get http_get;
     const struct tool **tools;
+    struct mcp_wish *mcp;
+    struct buf mcp_stdio, mcp_http; /* kind acp */
 };
 
 struct builder {
     const struct config *config;
     struct fetcher *fetcher;
     struct terminal *terminal;
+    struct mcp *mcp;
     uv_loop_t *loop;
+    struct workers *workers;
+    struct secrets *secrets;
 };
 
 /* NULL when there is no tool with that name. */
@@ -63,15 +70,18 @@ static bool find_tools(const struct builder *b, const struct config_agent *from,
                   b->config->http_get.allow.n);
     h->tools = xcalloc(from->tools.n * sizeof(struct tool *));
     for (size_t i = 0; i < from->tools.n; i++) {
-        h->tools[i] = agents_find_tool(b, h, str_of(from->tools.list[i]));
-        if (!h->tools[i]) {
+        if (strncmp(from->tools.list[i], MCP_TOOL, strlen(MCP_TOOL)) == 0)
+            continue; /* known when its server has listed it */
+        h->tools[to->n_tools] = agents_find_tool(b, h, str_of(from->tools.list[i]));
+        if (!h->tools[to->n_tools++]) {
             snprintf(ret_error, n, "agent %s: there is no tool \"%s\"", from->name,
                      from->tools.list[i]);
             return false;
         }
     }
     to->tools = h->tools;
-    to->n_tools = from->tools.n;
+    if (from->kind == AGENT_REACT)
+        h->mcp = mcp_wish_new(b->mcp, &from->tools);
     return true;
 }
 
@@ -79,6 +89,7 @@ static bool find_tools(const struct builder *b, const struct config_agent *from,
 static struct exec_settings program_settings(const struct builder *b,
                                              const struct config_agent *from)
 {
+    secret_lines_add(b->secrets, from->env.list, '=');
     bool in_workspace = from->cwd && str_eq(str_of(from->cwd), STR(CWD_WORKSPACE));
     return (struct exec_settings){.loop = b->loop,
                                   .command = from->command.list,
@@ -109,7 +120,10 @@ static void build_exec(const struct builder *b, const struct config_agent *from,
 static void build_acp(const struct builder *b, const struct config_agent *from, struct agent *to,
                       struct holder *h)
 {
+    mcp_put_acp_servers(b->config, &from->tools, &h->mcp_stdio, &h->mcp_http);
     h->acp = (struct acp_settings){.exec = program_settings(b, from),
+                                   .mcp_stdio = h->mcp_stdio.bytes,
+                                   .mcp_http = h->mcp_http.bytes,
                                    .agent = from->name,
                                    .data = b->config->data,
                                    .auth_method = from->auth_method,
@@ -138,10 +152,12 @@ static void build_react(const struct builder *b, const struct config_agent *from
     h->react = (struct react_settings){
         .loop = b->loop,
         .model = h->models ? agent_models_first(h->models) : &h->builtin_model,
+        .secrets = b->secrets,
         .short_errors = b->config->errors == ERRORS_SHORT,
         .system = from->system,
         .tools = to->tools,
         .n_tools = to->n_tools,
+        .mcp = h->mcp,
         .budget = {from->budget.tokens, from->budget.tool_calls, from->budget.seconds},
         .max_turns = from->max_turns};
     to->has_budget = true;
@@ -178,6 +194,18 @@ static void build_remote(const struct builder *b, const struct config_agent *fro
     to->settings = &h->remote;
 }
 
+static void build_worker(const struct builder *b, const struct config_agent *from, struct agent *to,
+                         struct holder *h)
+{
+    h->worker = (struct worker_agent){.workers = b->workers,
+                                      .name = from->name,
+                                      .wait_ms = (msec_t)from->wait_s * 1000,
+                                      .rerun = from->rerun};
+    to->ops = &agent_worker_ops;
+    to->settings = &h->worker;
+    to->goes_on = to->outlives = true;
+}
+
 static bool build_http(const struct builder *b, const struct config_agent *from, struct agent *to,
                        struct holder *h, char *ret_error, size_t n)
 {
@@ -186,6 +214,7 @@ static bool build_http(const struct builder *b, const struct config_agent *from,
         snprintf(ret_error, n, "agent %s: %s", from->name, why);
         return false;
     }
+    secret_lines_add(b->secrets, (char *const *)h->upstream.headers.list, ':');
     h->upstream.options.once = true;
     to->has_inbox = false;
     if (from->form >= AGENT_FORM_RESPONSES) {
@@ -225,12 +254,14 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
     case AGENT_SOURCE: build_source(b->loop, to, h); return true;
     case AGENT_HTTP: return build_http(b, from, to, h, ret_error, n);
     case AGENT_ACP: build_acp(b, from, to, h); return true;
+    case AGENT_WORKER: build_worker(b, from, to, h); return true;
     case AGENT_REACT: break;
     }
     const struct config_model *model = config_find_model(b->config, from->model);
     if (!model)
         build_builtin(b->loop, h);
-    else if (!agent_models_build(b->config, model, b->fetcher, &h->models, ret_error, n))
+    else if (!agent_models_build(b->config, model, b->fetcher, b->secrets, &h->models, ret_error,
+                                 n))
         return false;
     build_react(b, from, to, h);
     return true;
@@ -248,7 +279,8 @@ static bool runs_commands(const struct config *config)
 bool agents_build(const struct config *config, const struct agents_rim *rim, struct agent **ret,
                   size_t *ret_n, char *ret_error, size_t error_bytes)
 {
-    struct builder b = {config, rim->fetcher, rim->terminal, rim->loop};
+    struct builder b = {config,    rim->fetcher, rim->terminal, rim->mcp,
+                        rim->loop, rim->workers, rim->secrets};
     char why[SANDBOX_ERROR] = "";
     *ret_n = 0;
     if (runs_commands(config) && !sandbox_prepare(&rim->terminal->sandbox, why)) {
@@ -297,6 +329,9 @@ void agents_free(struct agent *agents, size_t n)
         if (agents[i].ops == &agent_acp_ops)
             agent_acp_close(&h->acp);
         upstream_done(&h->upstream);
+        mcp_wish_free(h->mcp);
+        buf_done(&h->mcp_stdio);
+        buf_done(&h->mcp_http);
         agent_models_free(h->models);
         free(h->tools);
         free(h);

@@ -1,8 +1,8 @@
 /* agents -- the configured agents, in the form that core knows.
  *
  * Thread:   loop.
- * Owns:     agents_build makes, agents_free frees; the configuration, the fetcher and the terminal
- *           must outlive them.
+ * Owns:     agents_build makes, agents_free frees; the configuration, the fetcher, the terminal and
+ *           the MCP servers must outlive them.
  */
 #ifndef GATEWAY_AGENTS_AGENTS_H
 #define GATEWAY_AGENTS_AGENTS_H
@@ -10,16 +10,23 @@
 #include <uv.h>
 
 #include "core/agent.h"
+#include "gateway/agents/workers.h"
 #include "gateway/config/config.h"
 #include "gateway/fetch/fetch.h"
+#include "gateway/mcp/mcp.h"
 #include "gateway/models/model.h"
 #include "gateway/tools/tool_terminal.h"
+
+struct secrets;
 
 /* The services that agents use. */
 struct agents_rim {
     struct fetcher *fetcher;
     struct terminal *terminal;
+    struct mcp *mcp;
     uv_loop_t *loop;
+    struct workers *workers;
+    struct secrets *secrets; /* gets those of the agents and their models */
 };
 
 /* False with a sentence in ret_error when an agent needs something that this gateway does not

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <uv.h>
 
-#include "proto/str.h"
+#include "core/secrets.h"
+#include "gateway/agents/react_arguments.h"
 
 /* Design
  *
@@ -28,6 +29,7 @@ struct react_call {
     char *
         awaits; /* the input_id, or the child's task_id, whose answer closes it; NULL: its own id */
     bool asking;       /* awaits the user's approval, then starts */
+    bool job_asks;     /* awaits the user's answer to a question of its job */
     struct buf output; /* the result for the model */
 };
 
@@ -58,42 +60,12 @@ static char *make_id(struct react_calls *c, struct str asked)
     return id;
 }
 
-/* Removes the white space and control characters around it. */
-static struct str strip(struct str text)
-{
-    while (text.n && (unsigned char)text.p[text.n - 1] <= ' ')
-        text.n--;
-    while (text.n && (unsigned char)text.p[0] <= ' ')
-        text = str_from(text, 1);
-    return text;
-}
-
-/* The arguments as a compact object; "{}" and a fault when they are malformed.  Some models write
- * nothing, or null, for none, and some write the object as a string once more. */
 static void read_arguments(struct react_call *call, struct str text)
 {
-    struct js_doc *doc = &call->calls->doc;
-    struct buf compact = {0}, inner = {0};
-    text = text.p ? text : STR("");
-    bool is_json = js_parse(doc, text.p, text.n, JS_AGENT);
-    if (is_json && js_type(doc, 0) == JS_STRING) {
-        js_value(doc, 0, &inner);
-        text = buf_str(&inner);
-        is_json = js_parse(doc, text.p, text.n, JS_AGENT);
-    }
-    if (strip(text).n == 0 || (is_json && js_type(doc, 0) == JS_NULL))
-        buf_puts(&compact, "{}");
-    else if (!is_json)
-        call->fault = "the arguments are not JSON";
-    else if (js_type(doc, 0) != JS_OBJECT)
-        call->fault = "the arguments are not a JSON object";
-    else
-        js_copy(doc, 0, &compact);
-    if (compact.len > MAX_OUTPUT)
-        call->fault = "the arguments exceed 256 KiB";
+    struct buf compact = {0};
+    call->fault = react_arguments_read(&call->calls->doc, text, &compact);
     call->arguments = xstrdup(call->fault ? STR("{}") : buf_str(&compact));
     buf_done(&compact);
-    buf_done(&inner);
 }
 
 static const struct tool *react_calls_find_tool(const struct react_calls *c, const char *name)
@@ -104,25 +76,13 @@ static const struct tool *react_calls_find_tool(const struct react_calls *c, con
     return NULL;
 }
 
-/* A tool's name without the noise of some servers: the model's special tokens after it
- * ("clock<|channel|>…"), its name space before it ("functions.clock"), white space.  "" when
- * nothing valid remains. */
-static struct str plain_name(struct str name)
-{
-    const char *token = name.n ? memmem(name.p, name.n, "<|", 2) : NULL;
-    if (token)
-        name.n = (size_t)(token - name.p);
-    name = strip(name);
-    return str_begins(name, STR("functions.")) ? str_from(name, 10) : name;
-}
-
 static void read_name(struct react_call *call, struct str name)
 {
     call->name = own_text(name);
     call->tool = react_calls_find_tool(call->calls, call->name);
     if (call->tool)
         return;
-    char *plain = own_text(plain_name(name));
+    char *plain = own_text(react_plain_name(name));
     call->tool = react_calls_find_tool(call->calls, plain);
     free(call->tool ? call->name : plain);
     if (call->tool)
@@ -152,19 +112,28 @@ static void put_head(struct react_call *call)
     js_put_field(&t->data, "name", str_of(call->name));
 }
 
+/* The text without the secrets of the configuration. */
+static struct str hide(const struct react_calls *c, struct str text, struct buf *clean)
+{
+    return secrets_hide(c->secrets, text, clean) ? buf_str(clean) : text;
+}
+
 static void close_call(struct react_call *call, bool good, struct str output)
 {
     struct teller *t = call->calls->teller;
     if (call->state == CALL_CLOSED)
         return;
+    struct buf clean = {0};
     call->state = CALL_CLOSED;
     call->calls->n_open--;
+    output = hide(call->calls, output, &clean);
     put_head(call);
     struct str told = event_put_output(&t->data, output);
     js_put_bool(&t->data, "is_error", !good);
     buf_puts(&call->output, good ? "" : "error: ");
     buf_putstr(&call->output, told);
     teller_tell(t, EVENT_TOOL_RESULT, STR_NULL);
+    buf_done(&clean);
 }
 
 static void on_job_done(void *user, bool good, struct str output)
@@ -226,18 +195,18 @@ static bool react_calls_say(struct react_call *call, struct buf *output)
     return good;
 }
 
-/* The approval that the tool requests. */
-static void ask_approval(struct react_call *call, struct str question)
+/* A question about the call; its answer is taken by take_input. */
+static void react_calls_ask(struct react_call *call, const struct tool_question *q)
 {
     struct react_calls *c = call->calls;
-    struct buf text = {0}, data = {0};
+    struct buf text = {0}, data = {0}, clean = {0};
     buf_putf(&text, "ask-%u", ++c->n_questions);
+    free(call->awaits);
     call->awaits = buf_take(&text);
-    call->asking = true;
     buf_putc(&data, '{');
     js_put_field(&data, "input_id", str_of(call->awaits));
-    js_put_field(&data, "kind", STR("approval"));
-    js_put_field(&data, "prompt", question);
+    js_put_field(&data, "kind", q->approval ? STR("approval") : STR("question"));
+    js_put_field(&data, "prompt", hide(c, q->prompt, &clean));
     js_put_field(&data, "tool", str_of(call->name));
     js_put_raw(&data, "arguments", str_of(call->arguments));
     buf_putc(&data, '}');
@@ -245,15 +214,58 @@ static void ask_approval(struct react_call *call, struct str question)
                                                .event = EVENT_INPUT_REQUIRED,
                                                .data = buf_str(&data),
                                                .input_id = str_of(call->awaits),
-                                               .approval = true,
-                                               .timeout_s = -1});
+                                               .approval = q->approval,
+                                               .timeout_s = q->timeout_s});
     buf_done(&data);
+    buf_done(&clean);
 }
+
+/* The approval that the tool requests. */
+static void ask_approval(struct react_call *call, struct str question)
+{
+    call->asking = true;
+    react_calls_ask(call,
+                    &(struct tool_question){.prompt = question, .approval = true, .timeout_s = -1});
+}
+
+static bool on_job_ask(void *user, const struct tool_question *question)
+{
+    struct react_call *call = user;
+    if (call->state != CALL_OPEN)
+        return false;
+    call->job_asks = true;
+    react_calls_ask(call, question);
+    return true;
+}
+
+static void on_job_progress(void *user, double progress, struct str note)
+{
+    struct react_call *call = user;
+    struct teller *t = call->calls->teller;
+    struct buf clean = {0};
+    if (call->state != CALL_OPEN)
+        return;
+    teller_begin(t);
+    js_put_key(&t->data, "progress");
+    buf_putf(&t->data, "%.4g", progress);
+    js_put_field(&t->data, "note", hide(call->calls, note, &clean));
+    buf_putc(&t->data, '}');
+    teller_say(t, &(struct agent_line){.kind = LINE_EVENT,
+                                       .event = EVENT_PROGRESS,
+                                       .data = buf_str(&t->data),
+                                       .progress = progress,
+                                       .timeout_s = -1});
+    buf_done(&clean);
+}
+
+static const struct tool_talk job_talk = {.progress = on_job_progress, .ask = on_job_ask};
 
 static bool start_job(struct react_call *call, struct buf *output)
 {
-    call->job = call->tool->start(call->tool, &call->calls->caller, str_of(call->arguments),
-                                  on_job_done, call, output);
+    struct tool_caller caller = call->calls->caller;
+    caller.talk = &job_talk;
+    call->job =
+        call->tool->start(call->tool, &caller, str_of(call->arguments), on_job_done, call, output);
     return call->job != NULL;
 }
 
@@ -411,12 +423,29 @@ static void take_approval(struct react_call *call, bool approved)
     buf_done(&output);
 }
 
+/* The job may ask again, or be done, before this returns. */
+static void take_job_answer(struct react_calls *c, struct react_call *call, uint32_t answer)
+{
+    struct buf json = {0};
+    if (answer)
+        js_copy(&c->doc, answer, &json);
+    else
+        buf_puts(&json, "null");
+    call->job_asks = false;
+    call->tool->answer(call->job, buf_str(&json));
+    buf_done(&json);
+}
+
 static void take_input(struct react_calls *c, struct react_call *call)
 {
     struct buf output = {0};
     uint32_t answer = js_get(&c->doc, 0, "answer");
     if (call->asking) {
         take_approval(call, answer && js_type(&c->doc, answer) == JS_TRUE);
+        return;
+    }
+    if (call->job_asks) {
+        take_job_answer(c, call, answer);
         return;
     }
     switch (answer ? js_type(&c->doc, answer) : JS_NULL) {

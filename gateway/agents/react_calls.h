@@ -17,11 +17,13 @@
 #include "gateway/models/model.h"
 
 struct react_call;
+struct secrets;
 
 struct react_calls {
     struct teller *teller;
     const struct tool *const *tools;
     size_t n_tools;
+    const struct secrets *secrets; /* taken out of outputs; NULL: none */
     struct tool_caller caller;     /* its spans are the run's */
     void (*on_closed)(void *user); /* a call was closed, but not by react_calls_begin */
     void *user;

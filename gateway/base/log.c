@@ -9,12 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/secrets.h"
 #include "proto/js.h"
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
 static _Atomic int log_level = LEVEL_INFO;
 static _Atomic int log_format = FORMAT_LOGFMT;
+static const struct secrets *_Atomic hidden;
 static pthread_mutex_t rate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t write_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t n_lost; /* lines since the last one that was written whole */
@@ -24,6 +26,11 @@ void log_open(enum log_level level, enum log_format format)
 {
     atomic_store(&log_level, (int)level);
     atomic_store(&log_format, (int)format);
+}
+
+void log_hide(const struct secrets *secrets)
+{
+    atomic_store(&hidden, secrets);
 }
 
 bool log_is_on(enum log_level level)
@@ -62,7 +69,7 @@ static bool is_bare(struct str text)
     return true;
 }
 
-static void log_put_text(struct buf *out, enum log_format format, const char *key, struct str text)
+static void log_put_clean(struct buf *out, enum log_format format, const char *key, struct str text)
 {
     text.n = utf8_cut(text, LOG_VALUE_MAX);
     if (format == FORMAT_JSON) {
@@ -75,6 +82,15 @@ static void log_put_text(struct buf *out, enum log_format format, const char *ke
         buf_putstr(out, text);
     else
         put_quoted(out, text);
+}
+
+static void log_put_text(struct buf *out, enum log_format format, const char *key, struct str text)
+{
+    struct buf clean = {0};
+    if (secrets_hide(atomic_load(&hidden), text, &clean))
+        text = buf_str(&clean);
+    log_put_clean(out, format, key, text);
+    buf_done(&clean);
 }
 
 static void put_number(struct buf *out, enum log_format format, const char *key, int64_t number)

@@ -21,6 +21,8 @@
 #define LOG_BURST 10
 #define LOG_WAIT_MS 50
 
+struct secrets;
+
 enum log_level { LEVEL_DEBUG, LEVEL_INFO, LEVEL_WARN, LEVEL_ERROR };
 enum log_format { FORMAT_LOGFMT, FORMAT_JSON };
 
@@ -41,6 +43,8 @@ static inline struct log_field log_field_str(const char *key, struct str text)
 /* Before the call: info, logfmt. */
 void log_open(enum log_level level, enum log_format format);
 bool log_is_on(enum log_level level);
+/* Takes these out of all values from now on; NULL: nothing.  They must not change meanwhile. */
+void log_hide(const struct secrets *secrets);
 
 #define LOG_FIELDS(...) ((const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){NULL, STR_NULL, 0}})
 

@@ -15,6 +15,9 @@ const char admin_usage[] =
     "    revoke OWNER [--ttl 1h]          and locks the owner out, for good or that long\n"
     "    unrevoke OWNER\n"
     "    revocations                      lists revoked owners\n"
+    "    workers                          lists workers, their instances and runs\n"
+    "    drain WORKER                     gives it no more runs, and tells it to leave\n"
+    "    undrain WORKER\n"
     "    as OWNER METHOD PATH [BODY]      sends a request of the HTTP API, such as GET /v1/conversations\n";
 
 struct ask {
@@ -118,12 +121,14 @@ static int show(int fd)
 static bool read_arguments(int argc, char **argv, long long for_s, struct ask *ret)
 {
     static const struct {
-        const char *word, *method, *path;
-        int owners;
-    } words[] = {{"kick", "POST", "/v1/admin/kick", 1},
-                 {"revoke", "POST", "/v1/admin/revoke", 1},
-                 {"unrevoke", "POST", "/v1/admin/unrevoke", 1},
-                 {"revocations", "GET", "/v1/admin/revocations", 0}};
+        const char *word, *method, *path, *member; /* of the body; NULL: there is none */
+    } words[] = {{"kick", "POST", "/v1/admin/kick", "owner"},
+                 {"revoke", "POST", "/v1/admin/revoke", "owner"},
+                 {"unrevoke", "POST", "/v1/admin/unrevoke", "owner"},
+                 {"revocations", "GET", "/v1/admin/revocations", NULL},
+                 {"workers", "GET", "/v1/admin/workers", NULL},
+                 {"drain", "POST", "/v1/admin/workers/drain", "worker"},
+                 {"undrain", "POST", "/v1/admin/workers/undrain", "worker"}};
     if (argc >= 4 && argc <= 5 && strcmp(argv[0], "as") == 0) {
         *ret = (struct ask){.owner = argv[1], .method = argv[2], .path = argv[3]};
         if (argc == 5)
@@ -131,13 +136,13 @@ static bool read_arguments(int argc, char **argv, long long for_s, struct ask *r
         return argv[3][0] == '/' && !strpbrk(argv[3], " \r\n") && !strpbrk(argv[2], " \r\n");
     }
     for (size_t i = 0; i < countof(words); i++) {
-        if (argc != 1 + words[i].owners || strcmp(argv[0], words[i].word) != 0)
+        if (argc != (words[i].member ? 2 : 1) || strcmp(argv[0], words[i].word) != 0)
             continue;
         *ret = (struct ask){.method = words[i].method, .path = words[i].path};
-        if (!words[i].owners)
+        if (!words[i].member)
             return true;
         buf_putc(&ret->body, '{');
-        js_put_field(&ret->body, "owner", str_of(argv[1]));
+        js_put_field(&ret->body, words[i].member, str_of(argv[1]));
         if (for_s && strcmp(argv[0], "revoke") == 0)
             js_put_int(&ret->body, "for_s", for_s);
         buf_putc(&ret->body, '}');

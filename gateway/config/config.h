@@ -73,7 +73,7 @@ struct config_model {
 };
 
 /* AGENT_SOURCE produces as many tokens as requested: for benchmarks and tests. */
-enum agent_kind { AGENT_REACT, AGENT_EXEC, AGENT_HTTP, AGENT_SOURCE, AGENT_ACP };
+enum agent_kind { AGENT_REACT, AGENT_EXEC, AGENT_HTTP, AGENT_SOURCE, AGENT_ACP, AGENT_WORKER };
 
 /* How a program of the form text gets its input. */
 enum agent_input { INPUT_STDIN, INPUT_ARGUMENT };
@@ -98,6 +98,8 @@ struct config_agent {
     char *url;                   /* http */
     struct config_upstream upstream;    /* http */
     uint32_t max_turns;                 /* react */
+    uint32_t wait_s;                    /* worker: for a place; 0: for ever */
+    bool rerun;                         /* worker: a lost run of which nothing came */
     bool is_default;                    /* true for exactly one agent */
     uint32_t timeout_s, idle_timeout_s; /* 0: never */
     uint32_t grace_s;
@@ -112,6 +114,33 @@ struct config_agent {
 #define CONFIG_CONNECTIONS 100000
 #define REACT_MAX_TURNS 10 /* when max_turns is not given */
 
+/* When the user is asked before a tool of an MCP server is called. */
+enum mcp_approve { MCP_APPROVE_BY_HINT, MCP_APPROVE_ALWAYS, MCP_APPROVE_NEVER };
+
+/* In the order of their names in config_keys.c. */
+enum mcp_sandbox { MCP_SANDBOX_NONE, MCP_SANDBOX_BUBBLEWRAP };
+
+/* A server of the Model Context Protocol: a program, or a URL. */
+struct config_mcp {
+    char *name;
+    struct config_texts command; /* argv */
+    struct config_texts env;     /* "KEY=value" */
+    char *cwd;
+    char *url;
+    struct config_texts headers; /* "Name: value" */
+    char *headers_file;          /* more of them, one a line */
+    char *ca_file;
+    struct config_texts allow; /* tools; none: all */
+    uint32_t approve;          /* enum mcp_approve */
+    uint32_t timeout_s;        /* longest silence of a call */
+    uint32_t longest_s;        /* longest call */
+    uint32_t sandbox;          /* enum mcp_sandbox */
+    struct config_texts paths; /* in the sandbox: PATH, or PATH:ro */
+    bool network;              /* in the sandbox */
+};
+
+#define MCP_TOOL "mcp:" /* "mcp:SERVER/TOOL", "mcp:SERVER/" "*": in an agent's tools */
+
 struct config_hook {
     char *name, *url, *secret_file;
     char *ca_file;
@@ -120,21 +149,30 @@ struct config_hook {
 
 /* The protocols of other clients (gateway/faces/), each with a key under faces.  X(enum name, key,
  * the key's description) */
-#define FACE_TABLE(X)                                                                       \
-    X(FACE_AI_SDK, "ai_sdk", "the AI SDK's chat transports, at /v1/ai")                     \
-    X(FACE_OPENAI, "openai",                                                                \
-      "OpenAI's Responses at /v1/responses, Chat Completions at /v1/chat/completions, and " \
-      "/v1/models")                                                                         \
-    X(FACE_AG_UI, "ag_ui", "AG-UI, at /v1/ag-ui/{agent}")                                   \
-    X(FACE_A2A, "a2a", "the Agent2Agent protocol, at /v1/a2a")                              \
-    X(FACE_MCP, "mcp", "agents as tools of the Model Context Protocol, at /v1/mcp")         \
-    X(FACE_DURABLE_STREAMS, "durable_streams", "tasks as Durable Streams to read, at /v1/stream")
+#define FACE_TABLE(X)                                                                             \
+    X(FACE_AI_SDK, "ai_sdk", "the AI SDK's chat transports, at /v1/ai")                           \
+    X(FACE_OPENAI, "openai",                                                                      \
+      "OpenAI's Responses at /v1/responses, Chat Completions at /v1/chat/completions, and "       \
+      "/v1/models")                                                                               \
+    X(FACE_AG_UI, "ag_ui", "AG-UI, at /v1/ag-ui/{agent}")                                         \
+    X(FACE_A2A, "a2a", "the Agent2Agent protocol, at /v1/a2a")                                    \
+    X(FACE_MCP, "mcp", "agents as tools of the Model Context Protocol, at /v1/mcp")               \
+    X(FACE_DURABLE_STREAMS, "durable_streams", "tasks as Durable Streams to read, at /v1/stream") \
+    X(FACE_ACP, "acp", "the Agent Client Protocol on a WebSocket, at /v1/acp")
 
 enum config_face {
 #define X(name, key, doc) name,
     FACE_TABLE(X)
 #undef X
         N_FACES
+};
+
+/* Agents that dial in (gateway/agents/workers.h). */
+struct config_worker {
+    char *name, *secret_file;
+    struct config_texts agents; /* that it may serve: of kind worker */
+    uint32_t runs;              /* at once, of all its instances */
+    uint32_t instances;
 };
 
 enum sandbox_kind { SANDBOX_BUBBLEWRAP, SANDBOX_NONE };
@@ -176,6 +214,8 @@ struct config {
     bool serves_guests; /* guests, or no keys */
     struct config_model *models;
     size_t n_models;
+    struct config_mcp *mcp;
+    size_t n_mcp;
     struct config_agent *agents; /* at least one */
     size_t n_agents;
     struct {
@@ -220,6 +260,9 @@ struct config {
         struct config_texts approved;       /* programs that need no approval; "*": all */
         struct config_texts approved_input; /* programs whose input needs no approval */
     } terminal;
+    struct config_worker *workers;
+    size_t n_workers;
+    uint32_t worker_grace_s;
     struct config_hook *webhooks;
     size_t n_webhooks;
     struct config_texts webhook_allow;
@@ -248,6 +291,10 @@ void config_print_keys(struct buf *out);
 
 /* A coding agent: it works in the folder that it is started in, and runs commands. */
 bool config_is_coder(const struct config_agent *agent);
+/* The server that an agent's tool "mcp:SERVER/TOOL" is of, and the tool in ret_tool; NULL when
+ * there is none, or the text is no such tool. */
+const struct config_mcp *config_find_mcp(const struct config *c, const char *tool,
+                                         const char **ret_tool);
 /* NULL for "builtin" (also when models has an entry of kind builtin and that name). */
 const struct config_model *config_find_model(const struct config *c, const char *name);
 

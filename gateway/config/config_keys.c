@@ -3,7 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
+
+#include "proto/mcp/mcp_tool.h"
 
 #define MAX_SECONDS 31536000 /* a year */
 #define MAX_COUNT 10000000
@@ -14,7 +15,7 @@
 static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL};
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
 static const char *const model_apis[] = {"chat", "responses", "anthropic", NULL};
-static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", NULL};
+static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", "worker", NULL};
 static const char *const agent_forms[] = {
     "holdfast", "text", "claude", "codex",     "openai", "responses",
     "ag-ui",    "a2a",  "ai-sdk", "langgraph", NULL}; /* in the order of enum agent_form */
@@ -23,6 +24,8 @@ static const char *const agent_inputs[] = {"stdin", "argument", NULL};
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
 static const char *const sandbox_kinds[] = {"bubblewrap", "none", NULL};
+static const char *const mcp_approves[] = {"unless_read_only", "always", "never", NULL};
+static const char *const mcp_sandboxes[] = {"none", "bubblewrap", NULL};
 static const char *const error_kinds[] = {"full", "short", NULL};
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
@@ -144,7 +147,8 @@ static const struct key agent_keys[] = {
      INT(config_agent, max_turns, 1, 1000, REACT_MAX_TURNS)},
     {"budget", "react: what a task may use before it asks its user whether to go on",
      GROUP(budget_table)},
-    {"tools", "tools that it may call", TEXTS(config_agent, tools, 64)},
+    {"tools", "tools that it may call; mcp:SERVER/TOOL, mcp:SERVER/*: those of an entry of mcp",
+     TEXTS(config_agent, tools, 64)},
     {"command", "exec, acp: program and arguments", TEXTS(config_agent, command, 1024)},
     {"env", "exec, acp: environment besides PATH, HOME and LANG", ENV(config_agent, env, 1024)},
     {"cwd",
@@ -163,6 +167,10 @@ static const struct key agent_keys[] = {
     {"keep", "acp: limit of waiting processes", INT(config_agent, keep, 0, 10000, 8)},
     {"url", "http: URL that runs are posted to", URL(config_agent, url)},
     UPSTREAM_KEYS(config_agent, "http"),
+    {"wait_s", "worker: longest wait for a worker with a place; 0: no limit",
+     INT(config_agent, wait_s, 0, MAX_SECONDS, 60)},
+    {"rerun", "worker: give a run to another instance if its own is lost and had said nothing",
+     BOOL(config_agent, rerun)},
     {"default", "the agent for chats that name none", BOOL(config_agent, is_default),
      .computed = "true for the first, if none is set"},
     {"timeout_s", "longest run; 0: no limit", INT(config_agent, timeout_s, 0, MAX_SECONDS, 1800)},
@@ -176,6 +184,35 @@ static const struct key agent_keys[] = {
      INT(config_agent, grace_s, 1, 3600, 5)},
 };
 TABLE(agent_table, agent_keys);
+
+static const struct key mcp_keys[] = {
+    {"name", "the name in agents' tools: small letters, digits and -",
+     TEXT(config_mcp, name, MCP_SERVER_BYTES), .required = true},
+    {"command", "program and arguments of a server over stdio", TEXTS(config_mcp, command, 1024)},
+    {"env", "environment besides PATH, HOME and LANG", ENV(config_mcp, env, 1024)},
+    {"cwd", "working directory; relative paths in command start here",
+     TEXT(config_mcp, cwd, MAX_PATH_TEXT), .computed = "the gateway's own"},
+    {"url", "URL of a server over streamable HTTP", URL(config_mcp, url)},
+    {"headers", "additional headers for each request", HEADERS(config_mcp, headers, 64)},
+    {"headers_file", "file with more of them, one a line",
+     TEXT(config_mcp, headers_file, MAX_PATH_TEXT)},
+    {"ca_file", "PEM file of trusted certificates, instead of the system's",
+     TEXT(config_mcp, ca_file, MAX_PATH_TEXT)},
+    {"allow", "tools that agents may have of it", TEXTS(config_mcp, allow, 512), .computed = "all"},
+    {"approve", "when the user is asked first; unless_read_only: the server's hint decides",
+     CHOICE(config_mcp, approve, mcp_approves, MCP_APPROVE_BY_HINT)},
+    {"timeout_s", "longest silence of a call; its progress counts",
+     INT(config_mcp, timeout_s, 1, MAX_SECONDS, 60)},
+    {"longest_s", "longest call, and how long a question of the server stays open",
+     INT(config_mcp, longest_s, 1, MAX_SECONDS, 600)},
+    {"sandbox", "how the program is confined; none: not at all",
+     CHOICE(config_mcp, sandbox, mcp_sandboxes, MCP_SANDBOX_NONE)},
+    {"paths", "what it sees in the sandbox besides the system: PATH to write to, PATH:ro to read",
+     TEXTS(config_mcp, paths, 64)},
+    {"network", "whether the sandbox has a network, which leads outward only (pasta)",
+     BOOL(config_mcp, network)},
+};
+TABLE(mcp_table, mcp_keys);
 
 static const struct key store_keys[] = {
     {"kind", "where conversations are kept", CHOICE(config, store.kind, store_kinds, STORE_SQLITE)},
@@ -224,6 +261,8 @@ static const struct key limit_keys[] = {
      INT(config, limits.inbox_bytes, 1, 1LL << 30, 1LL << 20)},
     {"subscriptions", "subscriptions of one connection",
      INT(config, limits.subscriptions, 1, 100000, 1000)},
+    {"task_webhooks", "webhooks that a client may give one task; 0 for none",
+     INT(config, limits.task_webhooks, 0, 64, 4)},
     {"store_mib_per_owner", "one owner's share of the store",
      INT(config, rim_limits.store_mib_per_owner, 1, 1LL << 30, 0),
      .computed = "a tenth of retention.store_gib"},
@@ -298,6 +337,20 @@ static const struct key hook_keys[] = {
 };
 TABLE(hook_table, hook_keys);
 
+static const struct key worker_keys[] = {
+    {"name", "the name that it says in its hello", TEXT(config_worker, name, MAX_NAME),
+     .required = true},
+    {"secret_file", "file whose first line is its secret: 16 to 512 bytes, not readable by others",
+     TEXT(config_worker, secret_file, MAX_PATH_TEXT), .required = true},
+    {"agents", "agents of kind worker that it may serve", TEXTS(config_worker, agents, 1024),
+     .required = true},
+    {"runs", "runs at once, of all its instances together",
+     INT(config_worker, runs, 1, 100000, 256)},
+    {"instances", "processes that may be connected at once",
+     INT(config_worker, instances, 1, 10000, 64)},
+};
+TABLE(worker_table, worker_keys);
+
 static const struct key page_keys[] = {
     {"name", "title of the chat page", TEXT(config, page.name, 128), .text = "Holdfast"},
     {"sign_in_url", "where users without a token sign in",
@@ -338,6 +391,8 @@ static const struct key root_keys[] = {
     {"errors", "what users learn about a model's failure; short: its kind, the log has the rest",
      CHOICE(config, errors, error_kinds, ERRORS_BY_BIND),
      .computed = "full on loopback, otherwise short"},
+    {"mcp", "servers of the Model Context Protocol, for agents that list their tools",
+     LIST(mcp, n_mcp, mcp_table, 64)},
     {"agents", "the agents", LIST(agents, n_agents, agent_table, 1024),
      .computed = "a react agent \"assistant\" on the builtin model"},
     {"store", "the store", GROUP(store_table)},
@@ -354,6 +409,10 @@ static const struct key root_keys[] = {
     {"http_get", "the tool http_get, for agents that list it", GROUP(http_get_table)},
     {"terminal", "the tools terminal and process, for agents that list them",
      GROUP(terminal_table)},
+    {"workers", "programs that connect to the gateway and serve its agents of kind worker",
+     LIST(workers, n_workers, worker_table, 256)},
+    {"worker_grace_s", "how long a worker without a connection keeps its runs",
+     INT(config, worker_grace_s, 1, 86400, 30)},
     {"webhooks", "servers that learn of each task's end",
      LIST(webhooks, n_webhooks, hook_table, 64)},
     {"webhook_allow", "networks that webhooks may reach though they are not public",
@@ -385,65 +444,6 @@ int key_choice(const char *const *choices, const char *text)
         if (str_eq(str_of(choices[i]), str_of(text)))
             return i;
     return -1;
-}
-
-/* How many characters must be changed, added or removed: the Levenshtein distance. */
-static size_t distance_of(struct str a, struct str b)
-{
-    size_t row[65];
-
-    a.n = a.n < 64 ? a.n : 64;
-    b.n = b.n < 64 ? b.n : 64;
-    for (size_t j = 0; j <= b.n; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a.n; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b.n; j++) {
-            size_t change = diagonal + (strncasecmp(&a.p[i - 1], &b.p[j - 1], 1) != 0);
-            diagonal = row[j];
-            size_t other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            row[j] = change < other ? change : other;
-        }
-    }
-    return row[b.n];
-}
-
-struct nearest {
-    const struct key_table *home; /* the unknown key's table: its siblings come first */
-    struct str name;
-    size_t score;
-    struct buf path; /* the best match so far */
-};
-
-static void find_nearest(struct nearest *n, const struct key_table *table, struct str prefix)
-{
-    for (size_t i = 0; i < table->n; i++) {
-        const struct key *key = &table->keys[i];
-        size_t score = 2 * distance_of(n->name, str_of(key->name)) + (table != n->home ? 3 : 0);
-        if (score < n->score) {
-            n->score = score;
-            buf_clear(&n->path);
-            buf_putstr(&n->path, prefix);
-            buf_puts(&n->path, key->name);
-        }
-        if (!key->table)
-            continue;
-        struct buf below = {0};
-        buf_putstr(&below, prefix);
-        buf_putf(&below, key->type == KEY_LIST ? "%s[]." : "%s.", key->name);
-        find_nearest(n, key->table, buf_str(&below));
-        buf_done(&below);
-    }
-}
-
-void key_put_nearest(const struct key_table *table, const char *name, struct buf *out)
-{
-    struct nearest n = {.home = table, .name = str_of(name), .score = SIZE_MAX};
-
-    find_nearest(&n, &config_table, STR(""));
-    buf_putstr(out, buf_str(&n.path));
-    buf_done(&n.path);
 }
 
 /* --- values ----------------------------------------------------------------------------------- */

@@ -65,7 +65,7 @@ static void face_go_on(struct exchange *x, enum face_next next)
     http_api_ready(x, own->face.status);
 }
 
-static void put_nonce(struct buf *out, const struct hub *h)
+void face_put_nonce(struct buf *out, const struct hub *h)
 {
     unsigned char bytes[16];
     ASSERT(h->o.random(bytes, sizeof bytes));
@@ -83,7 +83,7 @@ static void face_begin(struct exchange *x)
     char *also[FACE_ALSO] = {NULL};
     for (size_t i = 0; i < FACE_ALSO && ops_of(x)->also_reads[i]; i++)
         also[i] = http_head_value(x->wsi, ops_of(x)->also_reads[i]);
-    put_nonce(&nonce, x->front->hub);
+    face_put_nonce(&nonce, x->front->hub);
     session_put_agents(&agents, x->front->hub);
     x->own = own;
     own->face.ops = ops_of(x);
@@ -98,6 +98,7 @@ static void face_begin(struct exchange *x)
                                   .also = {str_of(also[0]), str_of(also[1]), str_of(also[2])},
                                   .base = str_of(base),
                                   .agents = buf_str(&agents),
+                                  .takes_webhooks = x->front->hub->o.limits.task_webhooks > 0,
                                   .nonce = buf_str(&nonce),
                                   .doc = &own->doc,
                                   .now_ms = x->front->hub->clock.wall_ms};

@@ -12,6 +12,9 @@
 #include "gateway/front/http_api.h"
 #include "proto/faces/exchange.h"
 
+/* Appends what no other request has: a new session's id is made of it. */
+void face_put_nonce(struct buf *out, const struct hub *h);
+
 /* The kind of a route whose of_kind is a struct face_http_ops. */
 extern const struct exchange_kind face_http_kind;
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "gateway/auth/auth.h"
+#include "gateway/faces/face_http.h"
 #include "gateway/front/address.h"
 #include "gateway/front/http.h"
 
@@ -15,6 +16,8 @@ struct face_ws {
     struct list channels, ready;
     uint32_t n_channels;
     struct buf frames; /* frames outside streams: refusals and ends */
+    struct face_peer peer;
+    char *agent;       /* a parameter of the address, or NULL */
     struct js_doc doc; /* scratch */
 };
 
@@ -261,14 +264,33 @@ static void tell_events(struct channel *ch, struct buf *out, size_t max)
     buf_done(&lines);
 }
 
+/* The exchange may have another stream. */
+static void go_on_after_stream(struct channel *ch)
+{
+    enum face_next next = ch->face.ops->ended(&ch->face, ch->stream);
+    session_done(&ch->session);
+    ch->follows = false;
+    face_stream_free(ch->stream);
+    ch->stream = NULL;
+    buf_clear(&ch->conversation_id);
+    buf_clear(&ch->task_id);
+    channel_go_on(ch, next);
+}
+
 /* The end of the stream, or the reason why it cannot continue: never a clean end without the last
  * message. */
 static bool end_if_through(struct channel *ch, struct buf *out)
 {
     struct buf json = {0};
+    bool closes = ch->session.state == SESSION_CLOSING;
+    bool is_out = !closes && list_is_empty(&ch->session.subscriptions);
+    if (ch->face.ops->ended && (ch->stream->is_over || is_out)) {
+        go_on_after_stream(ch);
+        return true;
+    }
     if (ch->stream->is_over)
         ch->ws->ops->put_end(&json, ch->id);
-    else if (ch->session.state == SESSION_CLOSING || list_is_empty(&ch->session.subscriptions))
+    else if (closes || is_out)
         ch->ws->ops->put_failed(&json, ch->id, ERR_INTERNAL, "the stream broke off: resume it");
     else
         return false;
@@ -354,12 +376,19 @@ static void begin_channel(struct face_ws *ws, const struct face_frame *frame, in
     ch->face.ops = ws->ops->http;
     list_push(&ws->channels, &ch->all);
     ws->n_channels++;
+    struct buf nonce = {0};
+    face_put_nonce(&nonce, ws->conn->front->hub);
     const struct face_input in = {.operation = operation,
                                   .body = body,
                                   .query = query,
+                                  .agent = str_of(ws->agent),
+                                  .nonce = buf_str(&nonce),
+                                  .peer = &ws->peer,
                                   .doc = &ws->doc,
                                   .now_ms = ws->conn->front->hub->clock.wall_ms};
-    channel_go_on(ch, ch->face.ops->begin(&ch->face, &in));
+    enum face_next next = ch->face.ops->begin(&ch->face, &in);
+    buf_done(&nonce);
+    channel_go_on(ch, next);
 }
 
 static void stop_channel(struct face_ws *ws, struct str id)
@@ -423,6 +452,7 @@ void face_ws_opened(struct conn *c, struct lws *wsi)
     struct face_ws *ws = xcalloc(sizeof *ws);
     ws->conn = c;
     ws->ops = c->kind->of_kind;
+    ws->agent = http_query_value(wsi, "agent");
     list_init(&ws->channels);
     list_init(&ws->ready);
     c->own = ws;
@@ -438,6 +468,7 @@ void face_ws_closed(struct conn *c)
     while (!list_is_empty(&ws->channels))
         end_channel(list_item(ws->channels.next, struct channel, all));
     buf_done(&ws->frames);
+    free(ws->agent);
     js_done(&ws->doc);
     free(ws);
     c->own = NULL;

@@ -1,10 +1,9 @@
 #include "gateway/faces/faces.h"
 
-#include <stdlib.h>
-
 #include "gateway/faces/face_http.h"
 #include "gateway/faces/face_ws.h"
 #include "proto/faces/a2a.h"
+#include "proto/faces/acp_server.h"
 #include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
 #include "proto/faces/durable.h"
@@ -52,10 +51,10 @@ static const struct {
     {FACE_A2A, FACE(POST, "/v1/a2a/{a}/tasks/{t}:cancel", A2A_CANCEL, a2a_rest_ops)},
     {FACE_A2A, FACE(GET, "/v1/a2a/{a}/tasks/{t}", A2A_GET, a2a_rest_ops)},
 #define PUSH_CONFIGS "/v1/a2a/{a}/tasks/{t}/pushNotificationConfigs"
-    {FACE_A2A, FACE(POST, PUSH_CONFIGS, A2A_PUSH, a2a_rest_ops)},
-    {FACE_A2A, FACE(GET, PUSH_CONFIGS, A2A_PUSH, a2a_rest_ops)},
-    {FACE_A2A, FACE(GET, PUSH_CONFIGS "/{c}", A2A_PUSH, a2a_rest_ops)},
-    {FACE_A2A, FACE(DELETE, PUSH_CONFIGS "/{c}", A2A_PUSH, a2a_rest_ops)},
+    {FACE_A2A, FACE(POST, PUSH_CONFIGS, A2A_PUSH_SET, a2a_rest_ops)},
+    {FACE_A2A, FACE(GET, PUSH_CONFIGS, A2A_PUSH_LIST, a2a_rest_ops)},
+    {FACE_A2A, FACE(GET, PUSH_CONFIGS "/{c}", A2A_PUSH_GET, a2a_rest_ops)},
+    {FACE_A2A, FACE(DELETE, PUSH_CONFIGS "/{c}", A2A_PUSH_DELETE, a2a_rest_ops)},
     {FACE_MCP, FACE(POST, "/v1/mcp", MCP_POST, mcp_post_ops)},
     {FACE_MCP, FACE(GET, "/v1/mcp", MCP_RESUME, mcp_get_ops)},
     {FACE_MCP, FACE(DELETE, "/v1/mcp", MCP_DELETE, mcp_post_ops)},
@@ -81,27 +80,15 @@ static const struct {
 } sockets[] = {
     {FACE_AI_SDK, SOCKET("/v1/ai", ai_sdk_ws_ops)},
     {FACE_OPENAI, SOCKET("/v1/responses", responses_ws_ops)},
+    {FACE_ACP, SOCKET("/v1/acp", acp_server_ws_ops)},
 };
 
 void faces_init(struct front *f)
 {
-    struct route *routes = xcalloc(sizeof table[0].route * countof(table));
     for (size_t i = 0; i < countof(table); i++)
         if (f->config->faces[table[i].face])
-            routes[f->n_routes++] = table[i].route;
-    f->routes = routes;
-    struct ws_kind *kinds = xcalloc(sizeof sockets[0].kind * countof(sockets));
+            front_add_route(f, &table[i].route);
     for (size_t i = 0; i < countof(sockets); i++)
         if (f->config->faces[sockets[i].face])
-            kinds[f->n_ws_kinds++] = sockets[i].kind;
-    f->ws_kinds = kinds;
-}
-
-void faces_done(struct front *f)
-{
-    free((void *)f->routes);
-    free((void *)f->ws_kinds);
-    f->routes = NULL;
-    f->ws_kinds = NULL;
-    f->n_routes = f->n_ws_kinds = 0;
+            front_add_ws_kind(f, &sockets[i].kind);
 }

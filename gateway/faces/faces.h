@@ -2,7 +2,7 @@
  *
  * Shape:    a table: the paths that a face serves, and the configuration key that enables it.
  * Thread:   loop; at the start.
- * Owns:     the routes that it gives the front, until faces_done.
+ * Owns:     nothing: the front has copies of the rows.
  */
 #ifndef GATEWAY_FACES_FACES_H
 #define GATEWAY_FACES_FACES_H
@@ -11,6 +11,5 @@
 
 /* Opens the faces that the configuration allows. */
 void faces_init(struct front *f);
-void faces_done(struct front *f);
 
 #endif

@@ -10,11 +10,18 @@
 #include "gateway/base/log.h"
 #include "gateway/config/config.h"
 #include "gateway/fetch/fetch.h"
+#include "proto/faces/a2a.h"
+#include "proto/webhook.h"
 
 #define FIRST_RETRY_MS 1000
 #define LAST_RETRY_MS 3600000
 #define CONNECT_MS 10000
 #define PAGE 64
+
+/* Clients' own webhooks: strangers' servers must not keep others waiting. */
+static const struct config_hook of_tasks = {
+    .name = OUTBOX_OF_TASKS, .timeout_s = 5, .give_up_s = 600, .at_once = 16};
+#define OWNER_AT_ONCE 2 /* of one owner's webhooks */
 
 struct entry {
     struct list node;
@@ -24,6 +31,7 @@ struct entry {
     msec_t due;
     struct fetch *fetch;
     bool delivered;
+    uint64_t owner; /* of a task's webhook: a hash of its owner */
     char id[TASK_ID_LEN + 1];
     size_t len;
     char body[];
@@ -50,7 +58,8 @@ struct webhooks {
     const struct config *config;
     struct hook *hooks;
     const char **names;
-    size_t n;
+    size_t n;          /* the last one is of_tasks */
+    struct js_doc doc; /* scratch */
     struct timer timer;
     bool started, closing;
     struct webhook_stats stats;
@@ -63,6 +72,11 @@ static msec_t now(const struct webhooks *w)
     return w->hub->clock.now_ms;
 }
 
+static const char *name_of(const struct hook *h)
+{
+    return h->config == &of_tasks ? "(of a task)" : h->config->name;
+}
+
 /* --- the window ------------------------------------------------------------------------------- */
 
 static bool webhook_has_room(const struct hook *h, size_t bytes)
@@ -70,11 +84,24 @@ static bool webhook_has_room(const struct hook *h, size_t bytes)
     return h->n == 0 || (h->n < HOOK_ITEMS && h->bytes + bytes <= HOOK_BYTES);
 }
 
+static uint64_t hash_of_owner(struct hook *h, struct str body)
+{
+    struct js_doc *doc = &h->all->doc;
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    bool good = h->config == &of_tasks && js_parse(doc, body.p, body.n, JS_OURS);
+    uint32_t at = good && js_type(doc, 0) == JS_OBJECT ? js_get(doc, 0, "owner") : 0;
+    struct str owner = at ? js_raw(doc, at) : STR("");
+    for (size_t i = 0; i < owner.n; i++)
+        hash = (hash ^ (unsigned char)owner.p[i]) * 0x100000001b3u;
+    return hash;
+}
+
 static void add_entry(struct hook *h, const struct outbox_record *from)
 {
     struct entry *e = xcalloc(sizeof *e + from->body.n);
     *e = (struct entry){
         .hook = h, .key = from->key, .at = from->at, .due = now(h->all), .len = from->body.n};
+    e->owner = hash_of_owner(h, from->body);
     memcpy(e->id, from->id.p, from->id.n < TASK_ID_LEN ? from->id.n : TASK_ID_LEN);
     memcpy(e->body, from->body.p, from->body.n);
     list_push(&h->waiting, &e->node);
@@ -93,6 +120,26 @@ static void drop_entry(struct entry *e)
     free(e);
 }
 
+static void webhook_give_up(struct entry *e);
+
+/* A full window of tasks' webhooks is one of servers that do not answer: the one that was tried
+ * most often makes room. */
+static bool webhook_make_room(struct hook *h, size_t bytes)
+{
+    while (h->config == &of_tasks && !webhook_has_room(h, bytes)) {
+        struct entry *worst = NULL;
+        list_each (it, &h->waiting) {
+            struct entry *e = list_item(it, struct entry, node);
+            if (e->tries > (worst ? worst->tries : 0))
+                worst = e;
+        }
+        if (!worst)
+            break;
+        webhook_give_up(worst);
+    }
+    return webhook_has_room(h, bytes);
+}
+
 static void on_loaded(void *arg, int status, struct answer *answer)
 {
     struct hook *h = arg;
@@ -103,7 +150,7 @@ static void on_loaded(void *arg, int status, struct answer *answer)
     if (status < 0)
         h->ask_at = now(h->all) + FIRST_RETRY_MS;
     for (size_t i = 0; i < answer->n_outbox && !full; i++) {
-        full = !webhook_has_room(h, answer->outbox[i].body.n);
+        full = !webhook_make_room(h, answer->outbox[i].body.n);
         if (!full)
             add_entry(h, &answer->outbox[i]);
     }
@@ -134,7 +181,7 @@ static void on_posted(void *arg, const struct outbox_record *entry)
         struct hook *h = &w->hooks[i];
         if (!str_eq(entry->hook, str_of(h->config->name)))
             continue;
-        if (h->behind || !webhook_has_room(h, entry->body.n)) {
+        if (h->behind || !webhook_make_room(h, entry->body.n)) {
             h->behind = h->missed = true;
         } else {
             add_entry(h, entry);
@@ -158,7 +205,7 @@ static void webhook_on_done(void *user, struct str error)
     struct hook *h = e->hook;
     e->delivered = !error.p;
     if (error.p)
-        log_event_limited(LEVEL_WARN, "webhook", "failed", LOG_TEXT("hook", h->config->name),
+        log_event_limited(LEVEL_WARN, "webhook", "failed", LOG_TEXT("hook", name_of(h)),
                           LOG_TEXT("id", e->id), LOG_STR("why", error));
     list_remove(&e->node);
     list_push(&h->over, &e->node);
@@ -175,29 +222,80 @@ static void webhook_on_head(void *user, const struct fetch_head *head)
 static const struct fetch_events webhook_events = {webhook_on_head, webhook_on_bytes,
                                                    webhook_on_done};
 
-static void post(struct entry *e)
+static void start_post(struct entry *e, const char *url, const char *const *headers,
+                       struct str body)
 {
     struct hook *h = e->hook;
-    const struct webhooks *w = h->all;
-    int64_t at = w->hub->clock.wall_ms / 1000;
-    struct str body = {e->body, e->len};
-    struct buf id = {0}, when = {0}, signature = {0};
-    buf_putf(&id, "webhook-id: %s", e->id);
-    buf_putf(&when, "webhook-timestamp: %lld", (long long)at);
-    buf_puts(&signature, "webhook-signature: ");
-    webhook_sign(buf_str(&h->secret), str_of(e->id), at, body, &signature);
-    const char *headers[] = {"Content-Type: application/json", id.bytes, when.bytes,
-                             signature.bytes, NULL};
     list_remove(&e->node);
     list_push(&h->flying, &e->node);
     h->n_flying++;
-    e->fetch = fetch_start(
-        w->fetcher, &h->options,
-        &(struct fetch_request){.url = h->config->url, .headers = headers, .body = body},
-        &webhook_events, e);
+    e->fetch = fetch_start(h->all->fetcher, &h->options,
+                           &(struct fetch_request){.url = url, .headers = headers, .body = body},
+                           &webhook_events, e);
+}
+
+/* To the server that the entry itself names; it has no secret to be signed with. False: the entry
+ * cannot be read. */
+static bool post_to_target(struct entry *e, const char *id, const char *when)
+{
+    struct js_doc *doc = &e->hook->all->doc;
+    struct webhook_target target;
+    struct buf body = {0};
+    bool good = webhook_target_read(doc, (struct str){e->body, e->len}, &target);
+    if (good && target.a2a)
+        good = a2a_put_push(doc, buf_str(&target.message), &body);
+    else if (good)
+        buf_putstr(&body, buf_str(&target.message));
+    if (good) {
+        const char *headers[4 + MAX_WEBHOOK_HEADERS] = {
+            target.a2a ? "Content-Type: application/a2a+json" : "Content-Type: application/json",
+            id, when};
+        for (size_t i = 0; i < MAX_WEBHOOK_HEADERS; i++)
+            headers[3 + i] = target.headers[i];
+        start_post(e, target.url, headers, buf_str(&body));
+    }
+    webhook_target_done(&target);
+    buf_done(&body);
+    return good;
+}
+
+static void post_signed(struct entry *e, const char *id, const char *when, int64_t at)
+{
+    struct hook *h = e->hook;
+    struct str body = {e->body, e->len};
+    struct buf signature = {0};
+    buf_puts(&signature, "webhook-signature: ");
+    webhook_sign(buf_str(&h->secret), str_of(e->id), at, body, &signature);
+    const char *headers[] = {"Content-Type: application/json", id, when, signature.bytes, NULL};
+    start_post(e, h->config->url, headers, body);
+    buf_done(&signature);
+}
+
+static void post(struct entry *e)
+{
+    struct hook *h = e->hook;
+    int64_t at = h->all->hub->clock.wall_ms / 1000;
+    struct buf id = {0}, when = {0};
+    buf_putf(&id, "webhook-id: %s", e->id);
+    buf_putf(&when, "webhook-timestamp: %lld", (long long)at);
+    if (h->config != &of_tasks)
+        post_signed(e, id.bytes, when.bytes, at);
+    else if (!post_to_target(e, id.bytes, when.bytes))
+        webhook_give_up(e);
     buf_done(&id);
     buf_done(&when);
-    buf_done(&signature);
+}
+
+static bool may_fly(const struct entry *e)
+{
+    struct hook *h = e->hook;
+    uint32_t n = 0;
+    if (h->n_flying >= h->config->at_once)
+        return false;
+    if (h->config == &of_tasks)
+        list_each (it, &h->flying)
+            n += list_item(it, struct entry, node)->owner == e->owner;
+    return n < OWNER_AT_ONCE;
 }
 
 static msec_t retry_ms(const struct webhooks *w, unsigned tries)
@@ -241,7 +339,7 @@ static void webhook_give_up(struct entry *e)
 {
     struct hook *h = e->hook;
     h->all->stats.given_up++;
-    log_event_limited(LEVEL_ERROR, "webhook", "given_up", LOG_TEXT("hook", h->config->name),
+    log_event_limited(LEVEL_ERROR, "webhook", "given_up", LOG_TEXT("hook", name_of(h)),
                       LOG_TEXT("id", e->id), LOG_INT("tries", e->tries));
     webhook_finish(e);
 }
@@ -256,7 +354,7 @@ static msec_t run_hook(struct hook *h)
         struct entry *e = list_item(it, struct entry, node);
         if (is_too_old(e))
             webhook_give_up(e);
-        else if (e->due <= now(h->all) && h->n_flying < h->config->at_once)
+        else if (e->due <= now(h->all) && may_fly(e))
             post(e);
         else if (e->due > now(h->all) && (next < 0 || e->due < next))
             next = e->due;
@@ -301,6 +399,8 @@ static bool open_hook(struct webhooks *w, struct hook *h, const struct config_ho
     list_init(&h->waiting);
     list_init(&h->flying);
     list_init(&h->over);
+    if (config == &of_tasks)
+        return true;
     return webhook_secret(config->secret_file, &h->secret, ret_error, n);
 }
 
@@ -314,9 +414,11 @@ struct webhooks *webhooks_open(struct hub *hub, struct fetcher *fetcher, const s
     w->timer.fire = webhook_on_timer;
     w->hooks = xcalloc((c->n_webhooks + 1) * sizeof *w->hooks);
     w->names = xcalloc((c->n_webhooks + 1) * sizeof *w->names);
-    for (; w->n < c->n_webhooks; w->n++) {
-        w->names[w->n] = c->webhooks[w->n].name;
-        if (!open_hook(w, &w->hooks[w->n], &c->webhooks[w->n], ret_error, n)) {
+    for (; w->n <= c->n_webhooks; w->n++) {
+        bool is_last = w->n == c->n_webhooks;
+        const struct config_hook *config = is_last ? &of_tasks : &c->webhooks[w->n];
+        w->names[w->n] = config->name;
+        if (!open_hook(w, &w->hooks[w->n], config, ret_error, n)) {
             w->n++;
             webhooks_close(w);
             return NULL;
@@ -328,7 +430,7 @@ struct webhooks *webhooks_open(struct hub *hub, struct fetcher *fetcher, const s
 struct outbox_options webhooks_outbox(struct webhooks *w)
 {
     return (struct outbox_options){
-        .hooks = w->names, .n_hooks = w->n, .posted = on_posted, .arg = w};
+        .hooks = w->names, .n_hooks = w->n - 1, .posted = on_posted, .arg = w};
 }
 
 void webhooks_start(struct webhooks *w)
@@ -367,5 +469,6 @@ void webhooks_close(struct webhooks *w)
     }
     free(w->names);
     free(w->hooks);
+    js_done(&w->doc);
     free(w);
 }

@@ -1,4 +1,5 @@
-/* webhook -- delivers the outbox: reports each task that ends to other servers, at least once.
+/* webhook -- delivers the outbox: reports each task that ends to other servers, at least once; and
+ * tells the servers that tasks' owners name (proto/webhook.h), unsigned, for ten minutes.
  *
  * Shape:    for each configured hook a window of undelivered entries: at most HOOK_ITEMS entries
  *           and HOOK_BYTES; further ones wait in the store, and are read when there is room.  An

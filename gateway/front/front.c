@@ -2,6 +2,7 @@
 
 #include <openssl/rand.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "gateway/base/log.h"
@@ -15,7 +16,8 @@
 #include "gateway/front/proxied.h"
 #include "gateway/front/ws.h"
 
-#define RX_BUFFER 1024
+#define RX_BUFFER 1024         /* a connection's for its life: there may be 100,000 */
+#define WORKER_RX_BUFFER 16384 /* there are few, and they send much: one read is one turn */
 #define HEADER_BYTES 16384
 
 /* --- identity --------------------------------------------------------------------------------- */
@@ -68,13 +70,17 @@ static void on_lws_log(int level, const char *line)
  * Caddy after 120 s. */
 #define IDLE_S 130
 
-#define PROTOCOL(rx_bytes)                                                                       \
-    {                                                                                            \
-        .name = "holdfast.v1", .callback = ws_callback, .per_session_data_size = sizeof(void *), \
-        .rx_buffer_size = (rx_bytes), .tx_packet_size = MAX_MESSAGE_OUT + 64                     \
+#define PROTOCOL(name_, rx_bytes)                                                          \
+    {                                                                                      \
+        .name = (name_), .callback = ws_callback, .per_session_data_size = sizeof(void *), \
+        .rx_buffer_size = (rx_bytes), .tx_packet_size = MAX_MESSAGE_OUT + 64               \
     }
-static const struct lws_protocols protocols[] = {PROTOCOL(RX_BUFFER), {0}};
-static const struct lws_protocols tls_protocols[] = {PROTOCOL(LWS_QUIRK_TLS_BUFFER), {0}};
+static const struct lws_protocols protocols[] = {
+    PROTOCOL(WS_SUBPROTOCOL, RX_BUFFER), PROTOCOL(WS_WORKER_SUBPROTOCOL, WORKER_RX_BUFFER), {0}};
+static const struct lws_protocols tls_protocols[] = {
+    PROTOCOL(WS_SUBPROTOCOL, LWS_QUIRK_TLS_BUFFER),
+    PROTOCOL(WS_WORKER_SUBPROTOCOL, LWS_QUIRK_TLS_BUFFER),
+    {0}};
 
 static bool open_lws(struct front *f)
 {
@@ -131,6 +137,18 @@ void front_init(struct front *f, uv_loop_t *loop, struct hub *hub, const struct 
     memset(f->out.bytes, 0, LWS_PRE);
 }
 
+void front_add_route(struct front *f, const struct route *route)
+{
+    f->routes = xrealloc(f->routes, (f->n_routes + 1) * sizeof *route);
+    f->routes[f->n_routes++] = *route;
+}
+
+void front_add_ws_kind(struct front *f, const struct ws_kind *kind)
+{
+    f->ws_kinds = xrealloc(f->ws_kinds, (f->n_ws_kinds + 1) * sizeof *kind);
+    f->ws_kinds[f->n_ws_kinds++] = *kind;
+}
+
 void front_set_auth(struct front *f, struct auth *auth)
 {
     auth_close(f->auth);
@@ -180,6 +198,8 @@ void front_done(struct front *f)
     map_done(&f->paces);
     if (f->listen_fd >= 0)
         close(f->listen_fd);
+    free(f->routes);
+    free(f->ws_kinds);
     auth_close(f->auth);
     deflate_close(f->deflate);
     buf_done(&f->out);

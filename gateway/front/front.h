@@ -31,9 +31,9 @@ struct front {
     enum front_phase phase; /* set by the server */
     void (*write_metrics)(void *arg, struct buf *out);
     void *metrics_arg;
-    const struct route *routes; /* of other protocols, in addition to our own (http_api.h) */
+    struct route *routes; /* of other protocols, in addition to our own (http_api.h) */
     size_t n_routes;
-    const struct ws_kind *ws_kinds; /* the same on WebSockets (ws.h) */
+    struct ws_kind *ws_kinds; /* the same on WebSockets (ws.h) */
     size_t n_ws_kinds;
 
     struct lws_context *lws;
@@ -73,6 +73,9 @@ struct front {
 
 /* First of all; the hub need not be open yet. */
 void front_init(struct front *f, uv_loop_t *loop, struct hub *hub, const struct config *config);
+/* Copies a row into routes or ws_kinds, before front_open. */
+void front_add_route(struct front *f, const struct route *route);
+void front_add_ws_kind(struct front *f, const struct ws_kind *kind);
 /* Sets the keys from now on; takes ownership, and closes the old ones. */
 void front_set_auth(struct front *f, struct auth *auth);
 /* Creates the context and binds the ports, once the hub is open; accepts nothing yet.  False: the

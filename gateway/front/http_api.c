@@ -37,6 +37,10 @@ static const struct route routes[] = {
      .is_events = true},
     {WIRE(POST, "/v1/conversations/{c}/tasks/{t}/messages", VERB_SEND, "", 200)},
     {WIRE(POST, "/v1/conversations/{c}/tasks/{t}/responses", VERB_RESPOND, "", 200)},
+    {WIRE(POST, "/v1/conversations/{c}/tasks/{t}/webhooks", VERB_WEBHOOK, "", 200)},
+    {WIRE(GET, "/v1/conversations/{c}/tasks/{t}/webhooks", VERB_WEBHOOKS, "", 200)},
+    {WIRE(DELETE, "/v1/conversations/{c}/tasks/{t}/webhooks", VERB_WEBHOOK_DELETE, "webhook_id",
+          200)},
     {WIRE(GET, "/v1/conversations/{c}/messages", VERB_HISTORY, "limit before", 200)},
     {WIRE(GET, "/v1/conversations/{c}/results", VERB_RESULTS, "limit before", 200)},
     {WIRE(POST, "/v1/conversations/{c}/results/ack", VERB_ACK, "", 200)},
@@ -132,8 +136,10 @@ static const struct route *find_route(struct exchange *x, enum method method, co
     const struct route *found = NULL;
     if (whole)
         found = find_in(x, method, path, routes, countof(routes));
-    if (whole && !found && !x->is_admins)
+    if (whole && !found)
         found = find_in(x, method, path, x->front->routes, x->front->n_routes);
+    if (found && x->is_admins && found->kind)
+        found = NULL; /* the operator speaks no other protocol */
     if (!found && !x->is_admins && !names_task)
         found = find_loosely(x, method, path, whole);
     if (found)
@@ -272,7 +278,8 @@ static void put_query(struct exchange *x, struct buf *out)
         if (strcmp(pair, "after") == 0 &&
             lws_hdr_custom_length(x->wsi, LAST_EVENT_ID, sizeof LAST_EVENT_ID - 1) > 0)
             continue; /* EventSource repeats its address, but the header is newer */
-        bool raw = strcmp(pair, "before") != 0 && is_number_or_word(v);
+        bool is_id = strcmp(pair, "before") == 0 || strcmp(pair, "webhook_id") == 0;
+        bool raw = !is_id && is_number_or_word(v);
         if (raw)
             js_put_raw(out, pair, v);
         else
@@ -562,9 +569,8 @@ int http_api_writable(struct exchange *x)
     }
     struct lws *wsi = x->wsi;
     int result = http_answer_json(wsi, &json);
-    struct exchange **slot = lws_wsi_user(wsi);
     bool close = x->hangs_up;
-    *slot = NULL;
+    *(struct exchange **)lws_wsi_user(wsi) = NULL;
     http_api_closed(x);
     if (result < 0 || close)
         return -1;

@@ -11,6 +11,8 @@
 static size_t message_limit(const struct conn *c)
 {
     const struct config *config = c->front->config;
+    if (c->kind && c->stranger && c->kind->hello_bytes)
+        return c->kind->hello_bytes;
     if (c->kind)
         return c->kind->most_bytes ? c->kind->most_bytes : config->rim_limits.face_bytes;
     size_t limit = config->limits.message_bytes;

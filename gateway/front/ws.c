@@ -75,6 +75,16 @@ static const struct ws_kind *find_kind(const struct front *f, const char *path)
     return NULL;
 }
 
+/* The other one is not even named: libwebsockets would take whichever comes first. */
+static bool offers_subprotocol(struct lws *wsi, const struct ws_kind *kind)
+{
+    const char *wanted = kind && kind->subprotocol ? kind->subprotocol : WS_SUBPROTOCOL;
+    const char *other =
+        strcmp(wanted, WS_SUBPROTOCOL) == 0 ? WS_WORKER_SUBPROTOCOL : WS_SUBPROTOCOL;
+    bool some = lws_hdr_total_length(wsi, WSI_TOKEN_PROTOCOL) > 0;
+    return lws_quirk_offers(wsi, wanted) && !(some && lws_quirk_offers(wsi, other));
+}
+
 /* 1: refused, and answered. */
 static int admit(struct front *f, struct lws *wsi)
 {
@@ -84,7 +94,8 @@ static int admit(struct front *f, struct lws *wsi)
     if (!lws_quirk_line_is_whole(wsi))
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "the request line is incomplete");
     lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI);
-    if (strcmp(path, "/v1/ws") != 0 && !find_kind(f, path))
+    const struct ws_kind *kind = find_kind(f, path);
+    if (strcmp(path, "/v1/ws") != 0 && !kind)
         return http_refuse(wsi, 404, ERR_NOT_FOUND, "the WebSocket is at /v1/ws");
     if (lws_hdr_total_length(wsi, WSI_TOKEN_KEY) <= 0) /* lws would read it anyway */
         return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Sec-WebSocket-Key is missing");
@@ -94,9 +105,11 @@ static int admit(struct front *f, struct lws *wsi)
         return http_refuse(wsi, 426, ERR_UNSUPPORTED, "Sec-WebSocket-Version must be 13");
     if (http_check_origin(f, wsi) != ORIGIN_OK)
         return http_refuse(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed");
-    if (!lws_quirk_offers(wsi, "holdfast.v1"))
+    if (!offers_subprotocol(wsi, kind))
         return http_refuse(wsi, 400, ERR_UNSUPPORTED,
-                           "the subprotocol is holdfast.v1, in a list of less than 127 bytes");
+                           kind && kind->subprotocol ? "the subprotocol is " WS_WORKER_SUBPROTOCOL
+                                                     : "the subprotocol is " WS_SUBPROTOCOL
+                                                       ", in a list of less than 127 bytes");
     struct address *a = address_get(f, wsi);
     bool full = address_is_full(f, a, true) || f->phase == FRONT_CLOSING;
     address_forget(f, a);
@@ -108,6 +121,18 @@ static int admit(struct front *f, struct lws *wsi)
 }
 
 /* --- the session's side ----------------------------------------------------------------------- */
+
+void ws_is_known(struct conn *c)
+{
+    if (!c->stranger)
+        return;
+    c->stranger = false;
+    c->front->n_strangers--;
+    c->address->n_strangers--;
+    free(c->bearer);
+    free(c->cookie);
+    c->bearer = c->cookie = NULL;
+}
 
 static bool authenticate(struct session *session, struct str token, struct identity *ret)
 {
@@ -122,14 +147,7 @@ static bool authenticate(struct session *session, struct str token, struct ident
     http_set_quota(c->address->group, ret);
     log_event(LEVEL_DEBUG, "ws", "welcome", LOG_INT("conn", (int64_t)c->number),
               LOG_STR("owner", ((struct str){ret->owner, ret->owner_len})));
-    if (c->stranger) {
-        c->stranger = false;
-        c->front->n_strangers--;
-        c->address->n_strangers--;
-        free(c->bearer);
-        free(c->cookie);
-        c->bearer = c->cookie = NULL;
-    }
+    ws_is_known(c);
     return true;
 }
 

@@ -17,6 +17,9 @@ struct address;
 
 struct conn;
 
+#define WS_SUBPROTOCOL "holdfast.v1"
+#define WS_WORKER_SUBPROTOCOL "holdfast.worker.v1"
+
 enum ws_form { WS_TEXT, WS_BINARY, WS_FRAMES };
 
 enum conn_state { CONN_OPEN, CONN_CLOSING, CONN_DEAD };
@@ -26,8 +29,11 @@ enum conn_state { CONN_OPEN, CONN_CLOSING, CONN_DEAD };
  * kind. */
 struct ws_kind {
     const char *path;
+    const char *subprotocol; /* NULL: WS_SUBPROTOCOL */
     /* Bytes of a message; 0: limits.face_bytes. */
     size_t most_bytes;
+    /* The same before its peer is known (ws_is_known); 0: as most_bytes. */
+    size_t hello_bytes;
     void (*opened)(struct conn *c, struct lws *wsi);
     void (*receive)(struct conn *c, struct str message);
     /* Appends the bytes of one write, MAX_MESSAGE_OUT or a little more; false: there is nothing.
@@ -70,7 +76,9 @@ struct conn {
 int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len);
 /* Takes a fresh socket, or closes it; named: by its PROXY header, or NULL. */
 void ws_accept(struct front *f, int fd, const struct net_address *named);
-void ws_cut(struct conn *c);          /* ends it without a close frame, and drops pending output */
+void ws_cut(struct conn *c); /* ends it without a close frame, and drops pending output */
+/* The peer is identified: it is no longer counted as a stranger. */
+void ws_is_known(struct conn *c);
 void ws_flush_woken(struct front *f); /* the end of the turn */
 void ws_reap(struct front *f);
 void ws_tick(struct front *f); /* once a second: heartbeats, slow readers */

@@ -247,7 +247,7 @@ static void take_chunk(struct model_turn *t, struct str text)
 
 /* --- the reply -------------------------------------------------------------------------------- */
 
-static const struct fetch_events fetch_events;
+static const struct fetch_events openai_fetch_events;
 
 static void openai_ask(struct model_turn *t)
 {
@@ -258,7 +258,7 @@ static void openai_ask(struct model_turn *t)
         js_put_raw(&body, "stream_options", STR("{\"include_usage\":true}"));
     buf_putc(&body, '}');
     struct fetch_request fetch = {.url = s->url, .headers = s->headers, .body = buf_str(&body)};
-    t->fetch = fetch_start(s->fetcher, &s->options, &fetch, &fetch_events, t);
+    t->fetch = fetch_start(s->fetcher, &s->options, &fetch, &openai_fetch_events, t);
     buf_done(&body);
 }
 
@@ -433,7 +433,8 @@ static void openai_on_done(void *user, struct str error)
         start_over(t);
 }
 
-static const struct fetch_events fetch_events = {openai_on_head, openai_on_bytes, openai_on_done};
+static const struct fetch_events openai_fetch_events = {openai_on_head, openai_on_bytes,
+                                                        openai_on_done};
 
 /* --- the port --------------------------------------------------------------------------------- */
 

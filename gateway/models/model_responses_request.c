@@ -110,7 +110,7 @@ static void responses_put_tools(struct str tools, struct buf *out)
     js_done(&doc);
 }
 
-static void put_options(const struct stream_settings *s, struct buf *out)
+static void responses_put_options(const struct stream_settings *s, struct buf *out)
 {
     js_put_bool(out, "stream", true);
     js_put_bool(out, "store", false);
@@ -142,7 +142,7 @@ bool responses_put_request(const struct stream_settings *s, const struct model_r
             js_put_key(out, "tools");
             responses_put_tools(request->tools, out);
         }
-        put_options(s, out);
+        responses_put_options(s, out);
     }
     js_done(&doc);
     buf_done(&system);

@@ -95,8 +95,8 @@ static bool has_begun(const struct openai_call *call)
     return call->index >= 0 || call->id.len || call->name.len || call->arguments.len;
 }
 
-static bool is_of(const struct openai_calls *c, const struct openai_call *call,
-                  const struct piece *p)
+static bool piece_is_of(const struct openai_calls *c, const struct openai_call *call,
+                        const struct piece *p)
 {
     if (!has_begun(call))
         return true;
@@ -128,7 +128,7 @@ static struct openai_call *calls_find(struct openai_calls *c, const struct piece
     if (named)
         return named;
     for (size_t i = c->n; i-- > 0;) {
-        if (!is_of(c, &c->list[i], p))
+        if (!piece_is_of(c, &c->list[i], p))
             continue;
         if (!begins_another(c, &c->list[i], p))
             return &c->list[i];

@@ -254,7 +254,7 @@ struct holder {
     int64_t deadline; /* while it is alone */
 };
 
-static int64_t now_ms(void)
+static int64_t holder_now_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_BOOTTIME, &t);
@@ -296,7 +296,7 @@ static void be_alone(struct holder *h)
 {
     close(h->control);
     h->control = -1;
-    h->deadline = now_ms() + h->keep_ms;
+    h->deadline = holder_now_ms() + h->keep_ms;
     if (h->must_end)
         end_tree(h);
 }
@@ -392,7 +392,7 @@ static int holder_timeout(const struct holder *h)
 {
     if (h->control >= 0)
         return h->greets ? HELLO_AGAIN_MS : -1;
-    int64_t left = h->deadline - now_ms();
+    int64_t left = h->deadline - holder_now_ms();
     return left < 0 ? 0 : (int)left;
 }
 
@@ -412,7 +412,7 @@ static void holder_watch(struct holder *h)
             take_connection(h);
         else if (p[0].revents && !take_command(h))
             return;
-        else if (h->control < 0 && now_ms() >= h->deadline)
+        else if (h->control < 0 && holder_now_ms() >= h->deadline)
             return;
     }
 }

@@ -64,7 +64,10 @@ enum a2a_operation {
     A2A_GET,
     A2A_CANCEL,
     A2A_LIST,
-    A2A_PUSH,
+    A2A_PUSH_SET,
+    A2A_PUSH_GET,
+    A2A_PUSH_LIST,
+    A2A_PUSH_DELETE,
 };
 
 struct a2a_request {
@@ -77,8 +80,10 @@ struct a2a_request {
     struct str context_id; /* or of a list; or STR_NULL */
     struct str task_id;    /* or of any request about a task; STR_NULL: a new one */
     struct str text;
-    struct str answer;    /* JSON: the member "answer" of a data part, or STR_NULL */
-    bool without_history; /* historyLength is 0: otherwise a task's history is its first message */
+    struct str webhook;    /* JSON: of a push notification config, or STR_NULL */
+    struct str webhook_id; /* A2A_PUSH_GET, _DELETE */
+    struct str answer;     /* JSON: the member "answer" of a data part, or STR_NULL */
+    bool without_history;  /* historyLength is 0: otherwise a task's history is its first message */
     /* list */
     struct str page_token;
     int64_t page_size;
@@ -141,6 +146,14 @@ enum a2a_fault a2a_fault_of(enum error e);
 /* For struct face_http_ops. */
 void a2a_put_rpc_error(struct buf *out, enum error e, const char *message);
 void a2a_put_rest_error(struct buf *out, enum error e, const char *message);
+
+/* Push notifications (a2a_push.c).  A config, by its node, as a webhook of ours. */
+void a2a_put_webhook(const struct js_doc *doc, uint32_t config, struct buf *out);
+enum face_next a2a_push(struct face_exchange *x); /* sets, gets, lists or deletes */
+enum face_next a2a_push_replied(struct face_exchange *x, struct str line, struct js_doc *doc);
+/* Appends {"task":…} from a report that a webhook gets (PROTOCOL.md section 5); false when it is
+ * none. */
+bool a2a_put_push(struct js_doc *doc, struct str message, struct buf *out) MUST_USE;
 
 /* --- answers from lists ----------------------------------------------------------------------- */
 

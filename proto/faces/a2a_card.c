@@ -46,7 +46,8 @@ static void put_interfaces(struct buf *out, struct str base, struct str name)
     buf_done(&url);
 }
 
-static void put_card(struct buf *out, const struct js_doc *doc, uint32_t agent, struct str base)
+static void put_card(struct buf *out, const struct js_doc *doc, uint32_t agent, struct str base,
+                     bool pushes)
 {
     struct buf name = {0}, description = {0};
     put_agent_text(&name, doc, agent, "name");
@@ -56,8 +57,9 @@ static void put_card(struct buf *out, const struct js_doc *doc, uint32_t agent, 
     js_put_field(out, "description", buf_str(&description));
     js_put_field(out, "version", STR("1.0"));
     put_interfaces(out, base, buf_str(&name));
-    js_put_raw(out, "capabilities",
-               STR("{\"streaming\":true,\"pushNotifications\":false,\"extendedAgentCard\":false}"));
+    js_put_raw(out, "capabilities", STR("{\"streaming\":true"));
+    js_put_bool(out, "pushNotifications", pushes);
+    buf_puts(out, ",\"extendedAgentCard\":false}");
     js_put_raw(out, "securitySchemes",
                STR("{\"bearer\":{\"httpAuthSecurityScheme\":{\"scheme\":\"Bearer\"}}}"));
     js_put_raw(out, "securityRequirements", STR("[{\"schemes\":{\"bearer\":{\"list\":[]}}}]"));
@@ -87,7 +89,7 @@ enum face_next a2a_card(struct face_exchange *x, const struct face_input *in)
     if (!agent)
         return a2a_fail(x, A2A_NO_METHOD, "there is no such agent");
     buf_clear(&x->reply);
-    put_card(&x->reply, in->doc, agent, r->base);
+    put_card(&x->reply, in->doc, agent, r->base, in->takes_webhooks);
     x->status = 200;
     return FACE_REPLY;
 }

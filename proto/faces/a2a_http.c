@@ -36,6 +36,8 @@ static enum face_next start_task(struct face_exchange *x)
     js_put_field(body, "message", r->text);
     js_put_field(body, "agent", r->agent);
     js_put_field(body, "request_key", buf_str(&key));
+    if (r->webhook.p)
+        js_put_raw(body, "webhook", r->webhook);
     exchange_ask_end(x);
     buf_done(&key);
     return follow(x, r->operation);
@@ -208,10 +210,16 @@ static enum face_next a2a_begin(struct face_exchange *x, const struct face_input
     case A2A_LIST: return a2a_list(x);
     case A2A_EXTENDED_CARD:
         return a2a_fail(x, A2A_UNSUPPORTED, "there is no extended card: the card has it all");
-    case A2A_PUSH: return a2a_fail(x, A2A_NO_PUSH, "push notifications are not supported");
+    case A2A_PUSH_SET:
+    case A2A_PUSH_GET:
+    case A2A_PUSH_LIST:
+    case A2A_PUSH_DELETE: return a2a_push(x);
     case A2A_SEND:
     case A2A_SEND_AT_ONCE:
-    case A2A_STREAM: return r->task_id.p ? look_up(x) : start_task(x);
+    case A2A_STREAM:
+        if (!r->task_id.p)
+            return start_task(x);
+        return r->webhook.p ? a2a_push(x) : look_up(x);
     default: return look_up(x);
     }
 }
@@ -222,10 +230,16 @@ static enum face_next a2a_replied(struct face_exchange *x, enum error e, struct 
     const struct a2a_request *r = x->state;
     if (r->operation == A2A_LIST)
         return a2a_list_replied(x, e, line, doc);
+    bool pushes = x->ask.verb == VERB_WEBHOOK || x->ask.verb == VERB_WEBHOOKS ||
+                  x->ask.verb == VERB_WEBHOOK_DELETE;
     if (e && x->ask.verb == VERB_RESPOND)
         return on_refused_answer(x, e, line, doc);
+    if (e == ERR_UNSUPPORTED && r->webhook.p)
+        return a2a_fail(x, A2A_NO_PUSH, "push notifications are not supported");
     if (e)
         return a2a_fail_line(x, e, line, doc);
+    if (pushes)
+        return r->operation >= A2A_PUSH_SET ? a2a_push_replied(x, line, doc) : look_up(x);
     if (x->ask.verb == VERB_TASK_GET)
         return a2a_on_record(x, line, doc);
     return follow_task(x, r->operation == A2A_STREAM ? A2A_STREAM_ON : r->operation);

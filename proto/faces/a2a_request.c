@@ -82,6 +82,16 @@ static enum a2a_fault read_parts(const struct a2a_reader *in, uint32_t message)
     return fault;
 }
 
+/* config: its node, 0 for none. */
+static void read_push(const struct a2a_reader *in, uint32_t config)
+{
+    size_t begin = in->memory->len;
+    if (!config && in->r->operation != A2A_PUSH_SET)
+        return;
+    a2a_put_webhook(in->doc, config, in->memory);
+    in->r->webhook = (struct str){in->memory->bytes + begin, in->memory->len - begin};
+}
+
 static enum a2a_fault a2a_read_message(const struct a2a_reader *in, uint32_t params)
 {
     struct a2a_request *r = in->r;
@@ -97,8 +107,8 @@ static enum a2a_fault a2a_read_message(const struct a2a_reader *in, uint32_t par
     r->task_id = text(in, message, "taskId");
     if (!r->message_id.p)
         return wrong(in, A2A_PARAMS, "\"message.messageId\" is missing");
-    if (options && a2a_get(in, options, "taskPushNotificationConfig", JS_OBJECT))
-        return wrong(in, A2A_NO_PUSH, "push notifications are not supported");
+    if (options)
+        read_push(in, a2a_get(in, options, "taskPushNotificationConfig", JS_OBJECT));
     bool at_once = options && a2a_get(in, options, "returnImmediately", JS_TRUE);
     if (r->operation == A2A_SEND && at_once)
         r->operation = A2A_SEND_AT_ONCE;
@@ -158,10 +168,13 @@ static enum a2a_fault read_params(const struct a2a_reader *in, uint32_t params)
     case A2A_SEND:
     case A2A_STREAM: return a2a_read_message(in, params);
     case A2A_LIST: return read_list(in, params);
+    case A2A_PUSH_SET: read_push(in, params); break;
+    case A2A_PUSH_GET:
+    case A2A_PUSH_DELETE: r->webhook_id = text(in, params, "id"); break;
     default: break;
     }
     if (!r->task_id.p)
-        r->task_id = text(in, params, "id");
+        r->task_id = text(in, params, r->operation >= A2A_PUSH_SET ? "taskId" : "id");
     return A2A_NONE;
 }
 
@@ -177,10 +190,10 @@ static const struct {
     {"ListTasks", A2A_LIST},
     {"CancelTask", A2A_CANCEL},
     {"SubscribeToTask", A2A_SUBSCRIBE},
-    {"CreateTaskPushNotificationConfig", A2A_PUSH},
-    {"GetTaskPushNotificationConfig", A2A_PUSH},
-    {"ListTaskPushNotificationConfigs", A2A_PUSH},
-    {"DeleteTaskPushNotificationConfig", A2A_PUSH},
+    {"CreateTaskPushNotificationConfig", A2A_PUSH_SET},
+    {"GetTaskPushNotificationConfig", A2A_PUSH_GET},
+    {"ListTaskPushNotificationConfigs", A2A_PUSH_LIST},
+    {"DeleteTaskPushNotificationConfig", A2A_PUSH_DELETE},
     {"GetExtendedAgentCard", A2A_EXTENDED_CARD},
 };
 
@@ -259,7 +272,7 @@ static enum a2a_fault read_query(const struct a2a_reader *in, const struct face_
 static enum a2a_fault read_body(const struct a2a_reader *in, const struct face_input *input)
 {
     struct a2a_request *r = in->r;
-    if (r->operation != A2A_SEND && r->operation != A2A_STREAM)
+    if (r->operation != A2A_SEND && r->operation != A2A_STREAM && r->operation != A2A_PUSH_SET)
         return read_query(in, input);
     return js_type(in->doc, 0) == JS_OBJECT
                ? read_params(in, 0)
@@ -284,17 +297,20 @@ enum a2a_fault a2a_read(struct face_exchange *x, const struct face_input *in, ch
 {
     struct a2a_request *r = x->state = xcalloc(sizeof *r);
     struct a2a_reader reader = {.doc = in->doc, .r = r, .memory = &x->memory, .why = why};
-    buf_reserve(&x->memory, in->body.n + in->query.n + in->agent.n + in->task.n + in->base.n + 64);
+    buf_reserve(&x->memory, 2 * in->body.n + in->query.n + in->agent.n + in->task.n + in->base.n +
+                                in->conversation.n + 512);
     const char *begin = x->memory.bytes;
     r->is_rpc = in->operation == A2A_RPC;
     r->operation = (enum a2a_operation)in->operation;
     r->agent = copy(&x->memory, in->agent);
     r->base = copy(&x->memory, in->base);
     r->task_id = copy(&x->memory, in->task);
+    r->webhook_id = copy(&x->memory, in->conversation);
     r->page_size = 50;
     if (r->operation == A2A_CARD)
         return A2A_NONE;
-    bool has_body = r->is_rpc || r->operation == A2A_SEND || r->operation == A2A_STREAM;
+    bool has_body = r->is_rpc || r->operation == A2A_SEND || r->operation == A2A_STREAM ||
+                    r->operation == A2A_PUSH_SET;
     if (has_body && !js_parse(in->doc, in->body.p, in->body.n, JS_CLIENT)) {
         snprintf(why, 128, "not JSON: %s", in->doc->error);
         return r->is_rpc ? A2A_PARSE : A2A_PARAMS;

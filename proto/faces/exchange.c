@@ -143,6 +143,9 @@ void exchange_task_read(const struct face_exchange *x, struct js_doc *doc, struc
     int64_t seq = 0;
     if (first && js_int(doc, first, &seq))
         ret->first = (uint64_t)seq;
+    uint32_t retracted = js_get(doc, task, "retracted");
+    if (retracted && js_type(doc, retracted) == JS_ARRAY)
+        ret->retracted = js_raw(doc, retracted);
     if (x->after_answer.len)
         ret->after_answer = buf_str(&x->after_answer);
     ret->request = x->state;

@@ -27,11 +27,17 @@ struct face_ask {
     struct buf body;
 };
 
+/* A client of a WebSocket, as long as it is connected. */
+struct face_peer {
+    bool has_begun; /* the protocol's first message was good */
+    bool elicits;   /* it takes forms */
+};
+
 struct face_input {
     int operation;           /* the route's */
     struct str conversation; /* {c} of the route's pattern, or STR_NULL */
     struct str task;         /* {t}, or STR_NULL */
-    struct str agent;        /* {a}, or STR_NULL */
+    struct str agent;        /* {a}, or a WebSocket's parameter `agent`; or STR_NULL */
     struct str query;        /* `a=1&b=2` as received, or STR_NULL */
     struct str body;
     struct str idempotency_key; /* the header, or STR_NULL */
@@ -39,7 +45,9 @@ struct face_input {
     struct str also[FACE_ALSO]; /* further ones, or STR_NULL */
     struct str base;            /* the gateway's address for the client: `https://host:port` */
     struct str agents;          /* a JSON array, as in `welcome` */
+    bool takes_webhooks;        /* a task may have webhooks of its own */
     struct str nonce;           /* hexadecimal digits, random and never repeated */
+    struct face_peer *peer;     /* on a WebSocket; else NULL */
     struct js_doc *doc;         /* scratch */
     int64_t now_ms;             /* Unix ms */
 };
@@ -53,6 +61,10 @@ struct face_http_ops {
      * only for an error. */
     enum face_next (*replied)(struct face_exchange *x, enum error e, struct str line,
                               struct js_doc *doc);
+    /* On a WebSocket, when the stream is over, or its events are at an end though it is not: what
+     * is next; s is still valid. FACE_REPLY: the reply, which may be empty, is the last frame.
+     * NULL: the stream is all of the exchange. */
+    enum face_next (*ended)(struct face_exchange *x, const struct face_stream *s);
     /* The body of an error that the gateway itself detects (401, 413, 429 …). */
     void (*put_error)(struct buf *out, enum error e, const char *message);
     const char *header,

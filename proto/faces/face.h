@@ -27,6 +27,7 @@ struct face_task {
     int64_t created_at;   /* Unix ms */
     uint64_t first;       /* the oldest event that is kept, when retention has removed others; 0 */
     struct str metadata;  /* the task's, a JSON object, or STR_NULL */
+    struct str retracted; /* [[N,R],…]: what a replay will withdraw, or STR_NULL */
     struct str client_id; /* the id that the client gave the run, or STR_NULL */
     struct str
         after_answer;    /* send only what comes after the answer to this question; or STR_NULL */

@@ -62,7 +62,14 @@ static void acp_initialize(struct acp *a)
 static void acp_put_place(struct acp *a)
 {
     js_put_field(&a->out, "cwd", str_of(a->o.cwd));
-    js_put_raw(&a->out, "mcpServers", STR("[]"));
+    js_put_raw(&a->out, "mcpServers", STR("["));
+    if (a->o.mcp_stdio)
+        buf_puts(&a->out, a->o.mcp_stdio);
+    if (a->o.mcp_http && a->can_mcp_http) {
+        buf_puts(&a->out, a->o.mcp_stdio ? "," : "");
+        buf_puts(&a->out, a->o.mcp_http);
+    }
+    buf_putc(&a->out, ']');
 }
 
 static void acp_open_session(struct acp *a)
@@ -225,6 +232,8 @@ static void on_initialized(struct acp *a, uint32_t result)
     a->can_load = load && js_type(doc, load) == JS_TRUE;
     a->can_resume =
         acp_can(doc, say_member(doc, say_member(doc, can, "sessionCapabilities"), "resume"));
+    uint32_t http = say_member(doc, say_member(doc, can, "mcpCapabilities"), "http");
+    a->can_mcp_http = http && js_type(doc, http) == JS_TRUE;
     acp_keep_methods(a, say_member(doc, result, "authMethods"));
     acp_open_session(a);
 }

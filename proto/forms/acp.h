@@ -31,7 +31,10 @@ struct acp_files {
 struct acp_options {
     const char *cwd; /* absolute */
     const char *version;
-    const char *auth_method;       /* its id; NULL: none is configured */
+    const char *auth_method; /* its id; NULL: none is configured */
+    /* Members of the list mcpServers, as JSON; NULL for none.  Those over HTTP are for a program
+     * that says it can. */
+    const char *mcp_stdio, *mcp_http;
     const struct acp_files *files; /* NULL: the program is told that there are none */
     void *files_arg;
 };
@@ -59,7 +62,7 @@ struct acp {
     struct acp_options o;
     enum acp_awaits awaits;
     int64_t id; /* of our last request */
-    bool can_load, can_resume, has_authenticated;
+    bool can_load, can_resume, can_mcp_http, has_authenticated;
     bool resumed; /* the session knows what was before */
     bool broken;
 

@@ -100,7 +100,7 @@ struct remote {
     int step;              /* which reply is expected, if not that of the turn itself */
     bool is_old;           /* a2a: 0.3 */
     bool rejoined;         /* langgraph: the stream was cut, and may lack something */
-    unsigned n_nameless;   /* a2a: artifacts that have no id */
+    unsigned n_items;      /* a2a: artifacts that have no id; ag-ui: messages that were kept */
     struct buf peer_id;    /* of the server's task, run or response */
     struct buf result;     /* ready JSON: of the task's result */
     struct buf kept;       /* the turn's messages or parts, which go back with an answer */

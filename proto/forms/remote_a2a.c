@@ -238,15 +238,32 @@ static void a2a_fails(struct remote *r, uint32_t message)
     buf_done(&why);
 }
 
+/* The reply to an answer may begin with the task as it was before: its question is kept. */
+static bool is_asked_already(struct remote *r, uint32_t status)
+{
+    buf_clear(&r->more);
+    js_copy(&r->doc, status, &r->more);
+    if (str_eq(buf_str(&r->more), buf_str(&r->kept)))
+        return true;
+    buf_clear(&r->kept);
+    buf_putstr(&r->kept, buf_str(&r->more));
+    return false;
+}
+
+static void a2a_ask(struct remote *r, uint32_t status, uint32_t message)
+{
+    if (is_asked_already(r, status))
+        return;
+    remote_ask_text(r, a2a_texts(r, message), STR(""));
+    remote_wait(r);
+}
+
 static void a2a_status(struct remote *r, uint32_t status)
 {
     uint32_t message = js_get(&r->doc, status, "message");
     switch (a2a_state_of(&r->doc, status)) {
     case A2A_GOES_ON: a2a_works(r, message); return;
-    case A2A_ASKS:
-        remote_ask_text(r, a2a_texts(r, message), STR(""));
-        remote_wait(r);
-        return;
+    case A2A_ASKS: a2a_ask(r, status, message); return;
     case A2A_COMPLETED: a2a_complete(r, message); return;
     case A2A_FAILED: a2a_fails(r, message); return;
     case A2A_CANCELED: remote_fail(r, STR("the agent has canceled its task")); return;
@@ -307,8 +324,8 @@ static void a2a_result(struct remote *r, uint32_t result)
     (void)!remote_set_id(&r->peer_id, doc, js_get(doc, holder, "taskId"));
     if (artifact) {
         bool appends = is_true(doc, holder, "append") || is_true(doc, artifact, "append");
-        r->n_nameless += !js_get(doc, artifact, "artifactId") && !(appends && r->n_nameless);
-        a2a_artifact(r, artifact, appends, r->n_nameless ? r->n_nameless - 1 : 0);
+        r->n_items += !js_get(doc, artifact, "artifactId") && !(appends && r->n_items);
+        a2a_artifact(r, artifact, appends, r->n_items ? r->n_items - 1 : 0);
     }
     if (r->state != REMOTE_WORKS)
         return;

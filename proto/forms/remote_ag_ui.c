@@ -59,9 +59,9 @@ static void ag_keep(struct remote *r, struct str message)
     buf_putstr(&r->kept, message);
 }
 
-static void ag_begin_message(struct buf *out, const struct remote *r, struct str role)
+static void ag_begin_message(struct buf *out, struct remote *r, struct str role)
 {
-    buf_putf(out, "{\"id\":\"a%u-%zu\"", r->posted, r->kept.len);
+    buf_putf(out, "{\"id\":\"a%u\"", ++r->n_items);
     js_put_field(out, "role", role);
 }
 

@@ -4,7 +4,7 @@
  * Design.  An approval ends the reply (finish), and its answer is a further request whose last
  * message is the assistant's so far: text, and calls with what came of them. kept has these parts
  * as JSON, except for calls that are open or waiting, which stand in `parts` under their id: text
- * is the part without its state, name says whether it is to be approved. */
+ * is the part without its state. */
 #include "proto/forms/remote.h"
 
 #include <stdio.h>
@@ -112,7 +112,7 @@ static void ai_keep_result(struct remote *r, struct str id, uint32_t output, str
     remote_part_drop(&r->parts, part);
 }
 
-/* The question's about is [approvalId, toolCallId]. */
+/* The question's about is [approvalId, toolCallId, signature]; not all servers sign. */
 static void ai_put_approved(struct remote *r, const struct remote_question *q)
 {
     bool good = js_parse(&r->other, q->about.bytes, q->about.len, JS_OURS);
@@ -125,6 +125,10 @@ static void ai_put_approved(struct remote *r, const struct remote_question *q)
     js_put_key(&part->text, "id");
     js_copy(&r->other, 1, &part->text);
     js_put_bool(&part->text, "approved", str_eq(buf_str(&q->answer), STR("true")));
+    if (js_end(&r->other, 0) > 3) {
+        js_put_key(&part->text, "signature");
+        js_copy(&r->other, 3, &part->text);
+    }
     buf_puts(&part->text, "}}");
     ai_keep(r, buf_str(&part->text));
     remote_part_drop(&r->parts, part);
@@ -232,13 +236,18 @@ static void ai_approval(struct remote *r)
     const struct js_doc *doc = &r->doc;
     uint32_t approval = js_get(doc, 0, "approvalId"), call = js_get(doc, 0, "toolCallId");
     struct buf about = {0}, prompt = {0}, tool = {0};
+    uint32_t automatic = js_get(doc, 0, "isAutomatic"), signature = js_get(doc, 0, "signature");
     if (!approval || !call || js_type(doc, approval) != JS_STRING ||
-        js_type(doc, call) != JS_STRING)
+        js_type(doc, call) != JS_STRING || (automatic && js_type(doc, automatic) == JS_TRUE))
         return;
     buf_putc(&about, '[');
     js_copy(doc, approval, &about);
     buf_putc(&about, ',');
     js_copy(doc, call, &about);
+    if (signature && js_type(doc, signature) == JS_STRING) {
+        buf_putc(&about, ',');
+        js_copy(doc, signature, &about);
+    }
     buf_putc(&about, ']');
     struct str id = say_text(doc, call, &r->text);
     buf_putstr(&tool, say_name(&r->calls, id));
@@ -260,13 +269,15 @@ static void ai_approval(struct remote *r)
     buf_done(&tool);
 }
 
-static void ai_metadata(struct remote *r)
+/* Servers choose the member's name. */
+static void ai_usage(struct remote *r)
 {
     static const char *const members[] = {"totalUsage", "usage"};
-    uint32_t metadata = js_get(&r->doc, 0, "messageMetadata");
-    for (size_t i = 0; i < countof(members) && !r->has_usage; i++)
+    uint32_t metadata = js_get(&r->doc, 0, "messageMetadata"), usage = 0;
+    for (size_t i = 0; i < countof(members) && !usage; i++)
         if (metadata && js_type(&r->doc, metadata) == JS_OBJECT)
-            remote_usage(r, js_get(&r->doc, metadata, members[i]));
+            usage = js_get(&r->doc, metadata, members[i]);
+    remote_usage(r, usage);
 }
 
 static const struct {
@@ -280,7 +291,7 @@ static const struct {
 
 static void ai_finish(struct remote *r)
 {
-    ai_metadata(r);
+    ai_usage(r);
     if (r->n_questions) {
         remote_wait(r);
         return;
@@ -327,7 +338,6 @@ static const struct {
     {"tool-output-error", ai_output_error},
     {"tool-output-denied", ai_denied},
     {"tool-approval-request", ai_approval},
-    {"message-metadata", ai_metadata},
     {"finish", ai_finish},
     {"error", ai_error},
     {"abort", ai_abort},

@@ -112,8 +112,8 @@ static bool lg_refused(struct remote *r, int status)
 
 /* --- messages --------------------------------------------------------------------------------- */
 
-static bool langgraph_is_of(const struct js_doc *doc, uint32_t message, const char *type,
-                            const char *chunk)
+static bool lg_is_of(const struct js_doc *doc, uint32_t message, const char *type,
+                     const char *chunk)
 {
     return say_is(doc, message, "type", type) || say_is(doc, message, "type", chunk);
 }
@@ -152,7 +152,7 @@ static void lg_piece(struct remote *r)
 {
     const struct js_doc *doc = &r->doc;
     if (js_type(doc, 0) != JS_ARRAY || js_first(doc, 0) >= js_end(doc, 0) ||
-        js_type(doc, 1) != JS_OBJECT || !langgraph_is_of(doc, 1, "ai", "AIMessageChunk"))
+        js_type(doc, 1) != JS_OBJECT || !lg_is_of(doc, 1, "ai", "AIMessageChunk"))
         return;
     struct str thought = lg_content(r, 1, true);
     if (thought.n)
@@ -205,9 +205,9 @@ static void set_answer(struct remote *r, struct str text)
 
 static void lg_message(struct remote *r, uint32_t message)
 {
-    if (langgraph_is_of(&r->doc, message, "tool", "ToolMessage")) {
+    if (lg_is_of(&r->doc, message, "tool", "ToolMessage")) {
         lg_result(r, message);
-    } else if (langgraph_is_of(&r->doc, message, "ai", "AIMessageChunk")) {
+    } else if (lg_is_of(&r->doc, message, "ai", "AIMessageChunk")) {
         remote_usage(r, js_get(&r->doc, message, "usage_metadata"));
         if (!lg_calls(r, message))
             set_answer(r, lg_content(r, message, false));
@@ -395,7 +395,7 @@ static void lg_take_state(struct remote *r)
     if (list && js_type(doc, list) == JS_ARRAY)
         for (uint32_t i = js_first(doc, list); i < js_end(doc, list); i = js_next(doc, i))
             last = js_type(doc, i) == JS_OBJECT ? i : 0;
-    if (last && langgraph_is_of(doc, last, "ai", "AIMessageChunk"))
+    if (last && lg_is_of(doc, last, "ai", "AIMessageChunk"))
         set_answer(r, lg_content(r, last, false));
 }
 

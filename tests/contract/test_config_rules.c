@@ -234,6 +234,32 @@ static void test_config_coders_for_guests_are_warned_of(void **state)
     buf_done(&warnings);
 }
 
+#define WORKER_AGENT "{'name':'a','kind':'worker'}"
+
+static void test_config_workers_and_their_agents_name_each_other(void **state)
+{
+    (void)state;
+    struct config c = load(json("{'agents':[" WORKER_AGENT "],'workers':"
+                                "[{'name':'w','secret_file':'s','agents':['a']}]}"),
+                           NULL);
+    assert_int_equal(c.agents[0].wait_s, 60);
+    assert_int_equal(c.workers[0].runs, 256);
+    assert_int_equal(c.workers[0].instances, 64);
+    assert_int_equal(c.worker_grace_s, 30);
+    config_done(&c);
+    assert_faults(json("{'agents':[" WORKER_AGENT "]}"),
+                  "agents[0].kind: no entry of workers names this agent, so nobody serves it\n");
+    assert_faults(json("{'agents':[" WORKER_AGENT ",{'name':'b','rerun':true}],'workers':"
+                       "[{'name':'w','secret_file':'s','agents':['a']},"
+                       "{'name':'w','secret_file':'s','agents':['b','c']},{'name':'x'}]}"),
+                  "workers[2].secret_file: is missing\n"
+                  "workers[2].agents: is missing\n"
+                  "agents[1].rerun: is for agents of kind worker only\n"
+                  "workers[1].name: is the same as that of workers[0]\n"
+                  "workers[1].agents[0]: must name an agent of kind worker\n"
+                  "workers[1].agents[1]: must name an agent of kind worker\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +271,7 @@ int main(void)
         cmocka_unit_test(test_config_agents_must_fit_their_kind),
         cmocka_unit_test(test_config_coders_work_in_the_conversations_folder),
         cmocka_unit_test(test_config_coders_for_guests_are_warned_of),
+        cmocka_unit_test(test_config_workers_and_their_agents_name_each_other),
         cmocka_unit_test(test_config_other_rules),
     };
     return cmocka_run_group_tests(tests, make_file, drop_file);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "proto/faces/a2a.h"
+#include "proto/faces/acp_server.h"
 #include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
 #include "proto/faces/durable.h"
@@ -12,12 +13,14 @@
 #include "proto/faces/openai.h"
 #include "proto/faces/responses.h"
 
-static const struct face_ops *const faces[] = {&ai_sdk_ops, &openai_ops, &responses_ops, &ag_ui_ops,
-                                               &a2a_ops,    &mcp_ops,    &durable_ops};
+static const struct face_ops *const faces[] = {&ai_sdk_ops,     &openai_ops, &responses_ops,
+                                               &ag_ui_ops,      &a2a_ops,    &mcp_ops,
+                                               &acp_server_ops, &durable_ops};
 static const struct face_http_ops *const others[] = {
     &openai_http_ops, &ag_ui_http_ops, &mcp_post_ops, &mcp_get_ops, &durable_http_ops};
 static const struct face_http_ops *const bindings[] = {&a2a_rpc_ops, &a2a_rest_ops};
-static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops, &responses_ws_ops};
+static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops, &responses_ws_ops,
+                                                    &acp_server_ws_ops};
 static struct js_doc doc, check;
 
 /* Keeps what a stream says after an event. */
@@ -104,18 +107,19 @@ static void read_frame(const struct face_ws_ops *ops, struct str text)
 static void exchange(const struct face_http_ops *ops, int operation, struct str body)
 {
     struct face_exchange x = {.ops = ops};
-    const struct face_input in = {.operation = operation,
-                                  .conversation = STR("c"),
-                                  .task = STR("Yw.01ARZ3NDEKTSV4RRFFQ69G5FAV"),
-                                  .query = body,
-                                  .body = body,
-                                  .agents = STR("[{\"name\":\"a\",\"default\":true}]"),
-                                  .agent = STR("a"),
-                                  .header =
-                                      ops == &a2a_rpc_ops || ops == &a2a_rest_ops ? STR_NULL : body,
-                                  .also = {(operation & 1) ? STR("2026-07-28") : STR_NULL,
-                                           STR("tools/call"), STR("a")},
-                                  .doc = &doc};
+    struct face_peer peer = {.has_begun = body.n % 2, .elicits = body.n % 3};
+    const struct face_input in = {
+        .operation = operation,
+        .peer = &peer,
+        .conversation = STR("c"),
+        .task = STR("Yw.01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+        .query = body,
+        .body = body,
+        .agents = STR("[{\"name\":\"a\",\"default\":true}]"),
+        .agent = STR("a"),
+        .header = ops == &a2a_rpc_ops || ops == &a2a_rest_ops ? STR_NULL : body,
+        .also = {(operation & 1) ? STR("2026-07-28") : STR_NULL, STR("tools/call"), STR("a")},
+        .doc = &doc};
     const struct buf *made = ops->begin(&x, &in) == FACE_REPLY ? &x.reply : &x.ask.body;
     ASSERT(made->len == 0 || js_parse(&check, made->bytes, made->len, JS_ANY_NUMBER));
     exchange_done(&x);
@@ -134,8 +138,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     for (size_t i = 0; i < countof(others); i++)
         exchange(others[i], data[0] % 4, rest);
     for (size_t i = 0; i < countof(bindings); i++)
-        exchange(bindings[i], i == 0 ? A2A_RPC : A2A_CARD + data[0] % (A2A_PUSH - A2A_CARD + 1),
-                 rest);
+        exchange(bindings[i],
+                 i == 0 ? A2A_RPC : A2A_CARD + data[0] % (A2A_PUSH_DELETE - A2A_CARD + 1), rest);
+    const struct acp_request prompt = {.rpc_id = STR("7"), .elicits = data[0] & 0x20};
     const struct a2a_request asked = {
         .operation = (enum a2a_operation)(A2A_SEND + data[0] % (A2A_LIST - A2A_SEND))};
     for (size_t i = 0; i < countof(faces); i++) {
@@ -149,8 +154,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
                                        .request = faces[i] == &openai_ops ? (const void *)&openai
                                                   : faces[i] == &responses_ops
                                                       ? (const void *)&state
-                                                  : faces[i] == &a2a_ops ? &asked
-                                                                         : NULL,
+                                                  : faces[i] == &a2a_ops ? (const void *)&asked
+                                                  : faces[i] == &acp_server_ops ? &prompt
+                                                                                : NULL,
                                        .after_answer = data[0] & 0x80 ? STR("q") : STR_NULL};
         struct face_stream *a = faces[i]->make(&task), *b = faces[i]->make(&task);
         tell(a, rest, 0, &first);

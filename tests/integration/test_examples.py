@@ -43,7 +43,8 @@ def test_configuration_is_good():
 
 def test_examples_are_short():
     for file in EXAMPLES.glob("*.[mps][jyh]*"):
-        assert len(file.read_text().splitlines()) < 40, file
+        most = 160 if file.name == "holdfast_worker.py" else 40  # a library
+        assert len(file.read_text().splitlines()) < most, file
 
 
 def test_quiz(client):

@@ -121,6 +121,19 @@ def test_tasks_of_all_are_overloaded_beyond():
         other.call("cancel", **ids(second))
 
 
+def test_webhooks_of_a_task_are_overloaded_beyond():
+    with Gateway({"limits": {"task_webhooks": 2}}) as gateway, Client(gateway) as client:
+        task = client.chat({"hang": 1}, webhook={"url": "https://example.com/1", "webhook_id": "1"})
+        for n in (2, 2, 1):  # one with the same id takes its place
+            client.call("webhook", **ids(task), webhook={"url": f"https://example.com/{n}", "webhook_id": str(n)})
+        client.refused("overloaded", "webhook", **ids(task), webhook={"url": "https://example.com/3"})
+        client.call("webhook_delete", **ids(task), webhook_id="1")
+        client.call("webhook", **ids(task), webhook={"url": "https://example.com/3"})
+        client.call("cancel", **ids(task))
+    with Gateway({"limits": {"task_webhooks": 0}}) as gateway, Client(gateway) as client:
+        client.refused("unsupported", "chat", message="x", webhook={"url": "https://example.com/"})
+
+
 def test_bytes_of_an_inbox_are_overloaded_beyond():
     with Gateway({"limits": {"inbox_bytes": 1000}}) as gateway, Client(gateway) as client:
         first = client.chat({"hang": 1}, conversation="c")

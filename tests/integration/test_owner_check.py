@@ -38,7 +38,9 @@ def test_nothing_is_found_as_guests():
         assert int(re.search(r"(\d+) answers looked at, 0 wrong", said)[1]) > 400
         for what in ("WebSocket task:", "WebSocket cancel tree:", "HTTP GET …/tasks/…:", "HTTP DELETE …/tasks/…?tree=true:",
                      "AI SDK stream:", "Responses retrieve:", "Responses create:",
-                     "A2A cancel:", "A2A GetTask:", "MCP tasks/cancel:"):
+                     "A2A cancel:", "A2A GetTask:", "MCP tasks/cancel:",
+                     "WebSocket, AI SDK resume:", "WebSocket, Responses address:", "WebSocket, Responses frame:",
+                     "WebSocket, ACP load:", "WebSocket, ACP answer:", "WebSocket, ACP cancel:"):
             assert f"timing, 100 of each: {what} none " in said
 
 

@@ -3,13 +3,14 @@
 import base64
 import hashlib
 import hmac
+import json
 import threading
 
 import pytest
 
 import model_server as m
 from gateway import LATE_S, Gateway, run, wait_until
-from holdfast import Client
+from holdfast import Client, ids
 from model_server import CLOSE, ModelServer
 from test_metrics import scrape
 
@@ -214,3 +215,116 @@ def test_faults_of_the_configuration_are_named(tmp_path):
     for fault in ("webhooks[0].url: must begin", "webhooks[1].name: is the same",
                   "webhooks[1].secret_file: ", "webhook_allow[0]: "):
         assert fault in done.stderr, done.stderr
+
+
+# ---------------------------------------------------------------- of a task
+
+
+ALLOWED = {"webhook_allow": ["127.0.0.2"]}
+
+
+def test_webhooks_of_a_task_are_told_of_its_question_and_its_end(receiver):
+    with Gateway(ALLOWED) as gateway, Client(gateway) as client:
+        hook = {"url": receiver.url + "/chat", "headers": {"Authorization": "Bearer s", "X-Mine": "1"}, "webhook_id": "a"}
+        task = client.chat({"question": "q", "kind": "question", "prompt": "who?"}, {"hear": "input"}, {"token": "x"}, webhook=hook)
+        client.event(task, "input_required")
+        asked = arrived(receiver, 1)[0]
+        assert (asked.path, asked.headers["Authorization"], asked.headers["x-mine"]) == ("/chat", "Bearer s", "1")
+        assert asked.headers["Content-Type"] == "application/json" and "webhook-signature" not in asked.headers
+        assert (asked.json["type"], asked.json["data"]["task"]["waiting_for"]) == ("task.input_required", "q")
+        assert client.call("webhooks", **ids(task))["webhooks"] == [{**hook}]
+        made = client.call("webhook", **ids(task), webhook={"url": receiver.url + "/late"})["webhook"]
+        client.call("webhook", **ids(task), webhook={"url": receiver.url + "/gone", "webhook_id": "b"})
+        client.call("webhook_delete", **ids(task), webhook_id="b")
+        assert [h["webhook_id"] for h in client.call("webhooks", **ids(task))["webhooks"]] == ["a", made["webhook_id"]]
+        client.call("respond", **ids(task), input_id="q", answer="me")
+        client.wait_terminal(task)
+        ends = {request.path: request.json for request in arrived(receiver, 3)[1:]}
+        assert sorted(ends) == ["/chat", "/late"]
+        assert ends["/late"]["type"] == "task.completed" and ends["/late"]["data"]["owner"] == client.owner
+        assert ends["/late"]["data"]["task"] == client.call("task", **ids(task))["task"]
+        assert client.call("webhooks", **ids(task))["webhooks"] == []
+        client.refused("task_terminated", "webhook", **ids(task), webhook=hook)
+        client.call("webhook_delete", **ids(task), webhook_id="a")
+        wait_until(lambda: tries(gateway, "delivered") == 3, "the count")
+        gateway.stop()
+        assert stored(gateway) == []
+
+
+def test_webhooks_of_a_task_survive_a_kill_and_go_with_their_conversation(receiver):
+    with Gateway(ALLOWED) as gateway:
+        with Client(gateway) as client:
+            kept = client.chat({"token": "a"}, {"hang": 1}, conversation="kept", webhook={"url": receiver.url + "/kept"})
+            late = client.chat({"hang": 1}, conversation="kept", when_busy="enqueue")
+            client.call("webhook", **ids(late), webhook={"url": receiver.url + "/queued", "form": "a2a"})
+            client.event(kept, "token")
+            token = client.token
+            gateway.kill()
+        gateway.start()
+        with Client(gateway, token=token) as client:
+            assert arrived(receiver, 1)[0].json["data"]["task"]["error"]["code"] == "orphaned"
+            assert client.call("webhooks", **ids(late))["webhooks"][0]["url"] == receiver.url + "/queued"
+            client.call("delete", conversation_id="kept")
+            told = arrived(receiver, 2)[1]
+            assert told.headers["Content-Type"] == "application/a2a+json"
+            assert told.json["task"]["status"]["state"] == "TASK_STATE_CANCELED"
+        wait_until(lambda: tries(gateway, "delivered") == 2, "the count")
+        gateway.stop()
+        assert stored(gateway) == []
+
+
+def test_a_dead_server_of_one_owner_holds_up_nobody(receiver):
+    gate = threading.Event()
+    dead = ModelServer("127.0.0.2")
+    dead.script = [[gate, *said(204)]]
+    with Gateway(ALLOWED) as gateway, Client(gateway) as client, Client(gateway) as other:
+        for _ in range(5):
+            client.finish({"token": "x"}, webhook={"url": dead.url + "/"})
+        other.finish({"token": "x"}, webhook={"url": receiver.url + "/"})
+        arrived(receiver, 1)
+        assert len(arrived(dead, 2)) == 2  # no more than two of an owner together
+        gate.set()
+        wait_until(lambda: tries(gateway, "delivered") == 6, "all")
+    dead.close()
+
+
+def test_webhook_of_a_task_never_reaches_an_inner_address(receiver):
+    private = ModelServer("127.0.0.3")
+    private.script = [said(200)]
+    receiver.script = [said(307, Location=private.url + "/told")]
+    with Gateway(ALLOWED) as gateway, Client(gateway) as client:
+        for host in ("127.0.0.3", "localhost", "[::ffff:127.0.0.3]", "2130706435"):
+            client.finish({"token": "x"}, webhook={"url": f"http://{host}:{private.port}/"})
+        client.finish({"token": "x"}, webhook={"url": receiver.url + "/"})
+        wait_until(lambda: tries(gateway, "failed") >= 5, "the refusals")
+        assert private.requests == [] and arrived(receiver, 1)
+    private.close()
+
+
+@pytest.mark.parametrize("wrong", [
+    {}, {"url": ""}, {"url": "x"}, {"url": "ftp://x/"}, {"url": "http://"}, {"url": "http:///x"}, {"url": "http://u:p@x/"},
+    {"url": "http://x/ y"}, {"url": "http://x/\n"}, {"url": "http://x/" + "y" * 2048}, {"url": 1}, {"url": "http://x/", "form": "xml"},
+    {"url": "http://x/", "headers": []}, {"url": "http://x/", "headers": {"Host": "y"}},
+    {"url": "http://x/", "headers": {"webhook-id": "y"}}, {"url": "http://x/", "headers": {"a b": "y"}},
+    {"url": "http://x/", "headers": {"a": "y\r\nb: z"}}, {"url": "http://x/", "headers": {"a": 1}},
+    {"url": "http://x/", "headers": {f"a{n}": "y" for n in range(9)}}, {"url": "http://x/", "webhook_id": "x" * 129},
+])
+def test_bad_webhook_is_a_bad_request(client, wrong):
+    task = client.chat({"hang": 1})
+    assert '"webhook" must be an object' in client.refused("bad_request", "webhook", **ids(task), webhook=wrong)["message"]
+    client.refused("bad_request", "chat", message="x", webhook=wrong)
+    client.call("cancel", **ids(task))
+
+
+def test_webhooks_of_a_task_over_http(gateway, client):
+    task = client.chat({"hang": 1})
+    path = f"/v1/conversations/{task['conversation_id']}/tasks/{task['task_id']}/webhooks"
+    headers = {"Authorization": "Bearer " + client.token}
+    hook = {"url": "https://example.com/", "webhook_id": "1"}  # not a number
+    body = json.dumps({"webhook": hook}).encode()
+    status, _, answer = gateway.http("POST", path, body, {**headers, "Content-Type": "application/json"})
+    assert status == 200 and json.loads(answer)["webhook"] == {"webhook_id": "1", "url": "https://example.com/"}
+    assert len(json.loads(gateway.http("GET", path, headers=headers)[2])["webhooks"]) == 1
+    assert gateway.http("DELETE", path + "?webhook_id=1", headers=headers)[0] == 200
+    assert json.loads(gateway.http("GET", path, headers=headers)[2])["webhooks"] == []
+    client.call("cancel", **ids(task))

@@ -15,6 +15,7 @@ class Relay:
         self.wires = []
         self.accepted = 0
         self.cut_word, self.cuts_left = b"", 0
+        self.budgets = []
         self.lock = threading.Lock()
         self.thread = threading.Thread(target=self._accept, daemon=True)
         self.thread.start()
@@ -31,6 +32,8 @@ class Relay:
 
     def _carry(self, near, far):
         other = {near: far, far: near}
+        with self.lock:
+            left = self.budgets.pop() if self.budgets else None
         with contextlib.suppress(OSError, ValueError), selectors.DefaultSelector() as selector:
             for end in other:
                 selector.register(end, selectors.EVENT_READ)
@@ -39,7 +42,10 @@ class Relay:
                     data = key.fileobj.recv(65536)
                     if not data:
                         raise OSError
-                    other[key.fileobj].sendall(data)
+                    other[key.fileobj].sendall(data if left is None else data[:left])
+                    if left is not None and len(data) >= left:
+                        raise OSError
+                    left = left and left - len(data)
                     if key.fileobj is far and self._is_cut_after(data):
                         raise OSError
         for end in other:
@@ -57,6 +63,11 @@ class Relay:
         """The next connections end right after these bytes reach the client, that many times."""
         with self.lock:
             self.cut_word, self.cuts_left = word, times
+
+    def cut_after_bytes(self, budgets):
+        """Each of the next connections ends when it has carried so many bytes, in both directions together."""
+        with self.lock:
+            self.budgets = list(budgets)
 
     def cut(self):
         """Ends every connection with a reset."""

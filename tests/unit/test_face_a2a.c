@@ -388,7 +388,7 @@ static void test_bad_requests_have_the_protocols_codes(void **state)
         {CALL("ListTasks", "{\"status\":\"DONE\"}"), -32602},
         {CALL("ListTasks", "{\"pageToken\":\"!\"}"), -32602},
         {CALL("ListTasks", "{\"statusTimestampAfter\":\"soon\"}"), -32602},
-        {CALL("CreateTaskPushNotificationConfig", "{}"), -32003},
+        {CALL("CreateTaskPushNotificationConfig", "{}"), -32001},
         {CALL("GetExtendedAgentCard", "{}"), -32004},
         {CALL("GetTask", "{}"), -32001},
         {CALL("GetTask", "{\"id\":\"" TID "\"}"), -32001},

@@ -1,6 +1,8 @@
 /* Tasks that go on over a restart of the gateway (PROTOCOL.md 3 and 4). */
 #include "tests/support/hub_again.h"
 
+#include "core/secrets.h"
+
 #define TOKEN(text) json("{'event':'token','data':{'text':'" text "'}}")
 #define TOOL_CALL json("{'event':'tool_call','data':{'call_id':'1','name':'t','arguments':{}}}")
 #define TOOL_RESULT \
@@ -477,6 +479,40 @@ static void test_the_mark_does_not_pass_a_call_without_its_answer(void **state)
     run_end(k, kit_run(k, 2), RUN_DONE, "");
 }
 
+static void test_text_that_is_held_back_is_not_lost(void **state)
+{
+    struct kit *k = *state;
+    struct secrets *secrets = secrets_new();
+    secrets_add(secrets, STR("sk-0123456789"));
+    k->hub.o.secrets = secrets;
+    again_use(k, &again_numbered_ops);
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    struct run *r = kit_run(k, 0);
+    run_say(k, r, TOKEN("key: sk-01"));
+    r->events->on_mark(r->task, 100); /* what came before it is not read again */
+    kit_settle(k);
+    client_free(c);
+    kit_crash(k);
+    k->hub.o.secrets = secrets;
+    assert_int_equal(again.mark, 100);
+    r = kit_run(k, 1);
+    run_say(k, r, TOKEN("23456789, and s"));
+    r->events->on_mark(r->task, 200);
+    kit_settle(k);
+    kit_crash(k);
+    k->hub.o.secrets = secrets;
+    run_end(k, kit_run(k, 2), RUN_DONE, "");
+    c = client_new(k, "ann");
+    client_ask(c, "resume", "c", task, json(",'after':0"));
+    client_await(c, json("'event':'token','data':{'text':'key: '}"));
+    client_await(c, json("'event':'token','data':{'text':'***, and '}"));
+    client_await(c, json("'event':'token','data':{'text':'s'}"));
+    client_free(c);
+    kit_crash(k);
+    secrets_free(secrets);
+}
+
 /* --- an agent that picks ---------------------------------------------------------------------- */
 
 static void test_an_agent_that_picks_takes_a_later_line(void **state)
@@ -530,6 +566,7 @@ int main(void)
         TEST(test_a_task_that_had_only_started_goes_on),
         TEST(test_numbered_lines_are_committed_and_told_once),
         TEST(test_the_mark_does_not_pass_a_call_without_its_answer),
+        TEST(test_text_that_is_held_back_is_not_lost),
         TEST(test_an_agent_that_picks_takes_a_later_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

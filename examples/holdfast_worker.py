@@ -1,0 +1,151 @@
+"""A worker: serves agents of a Holdfast gateway from anywhere, over a WebSocket that it opens itself.
+
+    async def shout(run: Run) -> None:
+        await run.say("token", text=run.input.upper())
+
+    asyncio.run(Worker("wss://example.org/v1/worker", "gpu", secret, {"shout": shout}, runs=4).serve())
+
+A connection that breaks loses nothing: both sides number their lines, and send again what the other has not received
+(section 10 of proto/PROTOCOL.md).  Needs the package websockets.
+"""
+
+import asyncio
+import collections
+import contextlib
+import json
+import logging
+import random
+import uuid
+from typing import Any, Awaitable, Callable
+
+import websockets
+
+Line = dict[str, Any]
+Agent = Callable[["Run"], Awaitable[None]]
+
+
+class Run:
+    """A task for an agent.  A cancel raises CancelledError in it; what it still says then counts."""
+
+    def __init__(self, worker: "Worker", line: Line) -> None:
+        self.worker, self.line, self.id, self.input = worker, line, line["run"], line["input"]
+        self.messages: asyncio.Queue[Line] = asyncio.Queue()  # its inbox
+        self.waiting: dict[str, asyncio.Future[Line]] = {}  # by call_id and input_id
+        self.unsaved: collections.deque[tuple[int, str]] = collections.deque()  # not on the gateway's disk yet
+        self.said = self.received = 0
+        self.task = asyncio.create_task(self.carry_out(worker.agents[line["agent"]]))
+
+    async def say(self, event: str, **data: Any) -> None:
+        await self.put(event=event, data=data)
+
+    async def call(self, call: str, **fields: Any) -> Line:
+        """A call of section 8 ("tool", "spawn", "send", "cancel"), and the line that answers it."""
+        return await self.asked(lambda key: self.put(call=call, call_id=key, **fields))
+
+    async def ask(self, prompt: str, **data: Any) -> Any:
+        """A question to the user, and the answer; None when it expired."""
+        asked = {"kind": "question", "prompt": prompt, **data}
+        return (await self.asked(lambda key: self.say("input_required", input_id=key, **asked)))["answer"]
+
+    async def asked(self, put: Callable[[str], Awaitable[None]]) -> Line:
+        key = uuid.uuid4().hex
+        self.waiting[key] = answer = asyncio.get_running_loop().create_future()
+        await put(key)
+        return await answer
+
+    async def put(self, **line: Any) -> None:
+        while not self.worker.welcome.is_set():
+            await self.worker.welcome.wait()
+        self.said += 1
+        text = json.dumps({"run": self.id, "n": self.said, **line})
+        self.unsaved.append((self.said, text))
+        await self.worker.send(text)  # waits while the gateway does not read
+
+    async def carry_out(self, agent: Agent) -> None:
+        try:
+            await agent(self)
+            await self.put(end="done")
+        except asyncio.CancelledError:
+            await self.put(end="failed", error="cancelled")
+        except Exception as fault:  # it is the end of the run, not of the worker
+            await self.put(end="failed", error=f"{type(fault).__name__}: {fault}")
+
+    def take(self, line: Line) -> None:
+        self.received = line["n"]
+        if line["type"] == "message":
+            self.messages.put_nowait(line)
+        elif answer := self.waiting.pop(line.get("call_id") or line.get("input_id"), None):
+            answer.done() or answer.set_result(line)
+
+    def saved(self, upto: int) -> None:
+        while self.unsaved and self.unsaved[0][0] <= upto:
+            self.unsaved.popleft()
+
+
+class Worker:
+    def __init__(self, url: str, name: str, secret: str, agents: dict[str, Agent], runs: int = 4) -> None:
+        self.url, self.agents, self.draining = url, agents, False
+        self.hello = {"type": "hello", "worker": name, "secret": secret, "instance": uuid.uuid4().hex,
+                      "agents": list(agents), "runs": runs}
+        self.runs: dict[str, Run] = {}
+        self.socket: Any = None
+        self.welcome = asyncio.Event()  # set while the connection may carry lines of runs
+
+    async def serve(self) -> None:
+        """Comes back whenever the connection breaks; returns when it is drained and its last run has ended."""
+        pause = 0.1
+        while not self.draining or self.runs:
+            with contextlib.suppress(OSError, asyncio.TimeoutError, websockets.WebSocketException):
+                async with websockets.connect(self.url, subprotocols=["holdfast.worker.v1"], max_size=None) as self.socket:
+                    received = {run.id: run.received for run in self.runs.values()}
+                    await self.socket.send(json.dumps({**self.hello, "open": received}))
+                    async for message in self.socket:
+                        for line in filter(None, message.split("\n")):
+                            await self.take(json.loads(line))
+                        pause = 0.1 if self.welcome.is_set() else pause
+                        if self.draining and not self.runs:
+                            return
+            self.welcome.clear()
+            await asyncio.sleep(pause * random.random())
+            pause = min(2 * pause, 10)
+
+    async def drain(self) -> None:
+        """Takes no more runs."""
+        self.draining = True
+        await self.send('{"type":"drain"}')
+
+    async def send(self, text: str) -> None:
+        with contextlib.suppress(websockets.ConnectionClosed):  # the next connection carries it
+            if self.welcome.is_set():
+                await self.socket.send(text)
+
+    async def take(self, line: Line) -> None:
+        run = self.runs.get(line.get("run", ""))
+        if line["type"] == "welcome":
+            await self.go_on(line["open"])
+        elif line["type"] == "drain":
+            self.draining = True
+        elif line["type"] == "cancel" and run:
+            asyncio.get_running_loop().call_soon(run.task.cancel)  # not before it has begun
+        elif line["type"] == "ack" and run:
+            run.saved(line["n"])
+        elif line["type"] == "gone" and run:
+            self.runs.pop(run.id).task.cancel()
+        elif line["type"] == "run" or (run and "n" in line):
+            run = run or self.runs.setdefault(line["run"], Run(self, line))
+            run.take(line)
+            await self.send(json.dumps({"type": "ack", "run": run.id, "n": run.received}))
+        elif line["type"] == "error":
+            logging.warning("the gateway says: %s", line["message"])
+
+    async def go_on(self, saved: dict[str, int]) -> None:
+        for run in list(self.runs.values()):
+            if run.id not in saved:
+                self.runs.pop(run.id).task.cancel()  # it is over
+                continue
+            run.saved(saved[run.id])
+            for _, text in run.unsaved:
+                await self.socket.send(text)
+        self.welcome.set()
+        if self.draining:
+            await self.drain()
