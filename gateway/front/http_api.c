@@ -565,9 +565,8 @@ int http_api_writable(struct exchange *x)
     }
     struct lws *wsi = x->wsi;
     int result = http_answer_json(wsi, &json);
-    struct exchange **slot = lws_wsi_user(wsi);
     bool close = x->hangs_up;
-    *slot = NULL;
+    *(struct exchange **)lws_wsi_user(wsi) = NULL;
     http_api_closed(x);
     if (result < 0 || close)
         return -1;
