@@ -34,6 +34,7 @@
 #define KBYTES_PER_S 4096
 #define KBYTES_BURST (20 * 1024)
 #define FLOOD_MS 30000
+#define FLOOD_LOOK_MS 100
 #define NOISE 100 /* lines that are no messages */
 
 msec_t mcp_now(const struct mcp_server *s)
@@ -497,6 +498,11 @@ void mcp_server_doubt(struct mcp_server *s)
         mcp_server_down(s, "it does not read", -1);
 }
 
+static bool is_flooded(const struct mcp_server *s)
+{
+    return s->messages.tokens < 0 || s->kbytes.tokens < 0;
+}
+
 static void on_flood(struct timer *timer)
 {
     struct mcp_server *s = container_of(timer, struct mcp_server, flood);
@@ -504,7 +510,9 @@ static void on_flood(struct timer *timer)
     bucket_fill(&s->kbytes, mcp_now(s), KBYTES_PER_S, KBYTES_BURST);
     if (mcp_now(s) - s->flooded_ms > FLOOD_MS)
         mcp_server_down(s, "it floods the gateway with messages", -1);
-    else if (s->link)
+    else if (is_flooded(s))
+        mcp_arm(s, timer, FLOOD_LOOK_MS);
+    else
         s->link->ops->go_on(s->link);
 }
 
@@ -517,12 +525,12 @@ bool mcp_server_heard(struct mcp_server *s, size_t messages, size_t bytes)
         s->flooded_ms = 0;
     s->messages.tokens -= (double)messages;
     s->kbytes.tokens -= (double)bytes / 1024;
-    if (s->messages.tokens >= 0 && s->kbytes.tokens >= 0)
+    if (!is_flooded(s))
         return true;
     if (s->flooded_ms == 0)
         s->flooded_ms = now;
     if (!timer_is_armed(&s->flood))
-        mcp_arm(s, &s->flood, 100);
+        mcp_arm(s, &s->flood, FLOOD_LOOK_MS);
     return false;
 }
 

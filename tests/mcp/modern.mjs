@@ -24,10 +24,14 @@ function make() {
     return say(`${n} steps`);
   });
   server.registerTool("wait", { inputSchema: z.object({}), annotations: read }, (_, ctx) =>
-    new Promise((resolve, reject) => ctx.mcpReq.signal.addEventListener("abort", () => {
-      console.error("aborted");
-      reject(new Error("aborted"));
-    })));
+    new Promise((resolve, reject) => {
+      ctx.mcpReq.signal.addEventListener("abort", () => {
+        console.error("aborted");
+        reject(new Error("aborted"));
+      });
+      const progressToken = ctx.mcpReq._meta?.progressToken;
+      ctx.mcpReq.notify({ method: "notifications/progress", params: { progressToken, progress: 1 } });
+    }));
   server.registerTool("deploy", { inputSchema: z.object({ env: z.string() }), annotations: read }, ({ env }, ctx) => {
     const answers = ctx.mcpReq.inputResponses;
     if (!answers)

@@ -16,7 +16,7 @@ The tool `do` runs the steps of its argument, one after the other, beside other 
     {"input": {...}}        input_required (modern); the call that follows says what came with it
     {"task": [{...}, ...]}  a task; each tasks/get (or tasks/result) has the next of these
     {"flood": n}            n notifications; {"big": n} a result of n bytes; {"stderr": text}
-    {"wait": path} {"touch": path} {"exit": n} {"stop": true}
+    {"wait": path} {"touch": path} {"write": [path, text]} {"sleep": seconds} {"exit": n} {"stop": true}
 """
 import json
 import os
@@ -100,8 +100,12 @@ def step(id, one, state):
         elif what == "wait":
             while not os.path.exists(value):
                 time.sleep(0.01)
+        elif what == "sleep":
+            time.sleep(value)
         elif what == "touch":
             pathlib.Path(value).touch()
+        elif what == "write":
+            pathlib.Path(value[0]).write_text(value[1], encoding="utf-8")
         elif what == "exit":
             os._exit(value)
         elif what == "stop":
