@@ -6,9 +6,17 @@
 #include "proto/faces/acp_server.h"
 #include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
+#include "proto/faces/durable.h"
 #include "proto/faces/mcp.h"
 #include "proto/faces/openai.h"
 #include "proto/faces/responses.h"
+
+/* A method that the face does not serve at this path. */
+#define NOT_SERVED(method_, pattern_, allow_, ops_)                                              \
+    {                                                                                            \
+        .method = (method_), .pattern = (pattern_), .of_kind = &(ops_), .kind = &face_http_kind, \
+        .query = "", .allow = (allow_)                                                           \
+    }
 
 #define FACE(method_, pattern_, operation_, ops_)                                                  \
     {                                                                                              \
@@ -50,6 +58,14 @@ static const struct {
     {FACE_MCP, FACE(POST, "/v1/mcp", MCP_POST, mcp_post_ops)},
     {FACE_MCP, FACE(GET, "/v1/mcp", MCP_RESUME, mcp_get_ops)},
     {FACE_MCP, FACE(DELETE, "/v1/mcp", MCP_DELETE, mcp_post_ops)},
+#define STREAM "/v1/stream/{c}/{t}"
+#define STREAM_METHODS "GET, HEAD, OPTIONS"
+    {FACE_DURABLE_STREAMS, FACE(GET, STREAM, DURABLE_READ, durable_http_ops)},
+    {FACE_DURABLE_STREAMS, FACE(HEAD, STREAM, DURABLE_HEAD, durable_http_ops)},
+    {FACE_DURABLE_STREAMS, NOT_SERVED(PUT, STREAM, STREAM_METHODS, durable_http_ops)},
+    {FACE_DURABLE_STREAMS, NOT_SERVED(POST, STREAM, STREAM_METHODS, durable_http_ops)},
+    {FACE_DURABLE_STREAMS, NOT_SERVED(PATCH, STREAM, STREAM_METHODS, durable_http_ops)},
+    {FACE_DURABLE_STREAMS, NOT_SERVED(DELETE, STREAM, STREAM_METHODS, durable_http_ops)},
 };
 
 #define SOCKET(path_, subprotocol_, ops_)                                           \

@@ -206,4 +206,6 @@ void front_done(struct front *f)
     auth_close(f->auth);
     deflate_close(f->deflate);
     buf_done(&f->out);
+    buf_done(&f->lines);
+    buf_done(&f->events);
 }
