@@ -160,7 +160,8 @@ struct config_hook {
     X(FACE_AG_UI, "ag_ui", "AG-UI, at /v1/ag-ui/{agent}")                                   \
     X(FACE_A2A, "a2a", "the Agent2Agent protocol, at /v1/a2a")                              \
     X(FACE_MCP, "mcp", "agents as tools of the Model Context Protocol, at /v1/mcp")         \
-    X(FACE_ACP, "acp", "the Agent Client Protocol on a WebSocket, at /v1/acp")
+    X(FACE_ACP, "acp", "the Agent Client Protocol on a WebSocket, at /v1/acp")              \
+    X(FACE_DURABLE_STREAMS, "durable_streams", "tasks as Durable Streams to read, at /v1/stream")
 
 enum config_face {
 #define X(name, key, doc) name,

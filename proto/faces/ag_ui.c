@@ -194,8 +194,7 @@ static void open_thought(struct ag_ui_stream *s, const struct face_sink *to)
 static void say_text(struct ag_ui_stream *s, struct str text, const struct face_sink *to)
 {
     open_text(s, to);
-    face_said_add(&s->all, text);
-    face_said_add(&s->last, text);
+    face_said_add_to(&s->all, &s->last, text);
     js_put_field(message_of(s, &s->message, "TEXT_MESSAGE_CONTENT"), "delta", text);
     put_event(s, to);
 }

@@ -20,7 +20,7 @@ struct ai_sdk_stream {
     bool step_has_text;         /* the current step is one run of text and nothing else */
     bool waits;                 /* an approval was requested, and nothing followed it */
     struct face_said all, last; /* the text of the whole message, and of the last run */
-    struct buf chunk, scratch;
+    struct buf chunk, scratch, json;
 };
 
 /* --- chunks ----------------------------------------------------------------------------------- */
@@ -94,17 +94,16 @@ static void ai_sdk_begin_run(struct ai_sdk_stream *s, enum run run, const struct
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static void put_text(struct ai_sdk_stream *s, enum run run, struct str text,
+/* json: the same text, as a string of JSON. */
+static void put_text(struct ai_sdk_stream *s, enum run run, struct str text, struct str json,
                      const struct face_sink *to)
 {
     ai_sdk_begin_run(s, run, to);
-    if (run == RUN_TEXT) {
-        face_said_add(&s->all, text);
-        face_said_add(&s->last, text);
-    }
+    if (run == RUN_TEXT)
+        face_said_add_to(&s->all, &s->last, text);
     struct buf *out = chunk(s, run == RUN_TEXT ? "text-delta" : "reasoning-delta");
     put_run_id(s, out);
-    js_put_field(out, "delta", text);
+    js_put_raw(out, "delta", json);
     put(s, to);
 }
 
@@ -113,7 +112,7 @@ static void on_text(struct ai_sdk_stream *s, enum run run, const struct face_eve
 {
     struct str text = face_text(e, "text", &s->scratch);
     if (text.n)
-        put_text(s, run, text, to);
+        put_text(s, run, text, face_json(e, "text", &s->json), to);
 }
 
 /* Streamed text stays when it equals the answer, as a whole or in its last run. */
@@ -130,7 +129,7 @@ static void ai_sdk_final_answer(struct ai_sdk_stream *s, const struct face_event
     }
     s->all = (struct face_said){0};
     if (output.n)
-        put_text(s, RUN_TEXT, output, to);
+        put_text(s, RUN_TEXT, output, face_json(e, "output", &s->json), to);
 }
 
 static void put_tool(struct ai_sdk_stream *s, const struct face_event *e, const char *id_member,
@@ -346,6 +345,7 @@ static void ai_sdk_free(struct face_stream *face)
     struct ai_sdk_stream *s = container_of(face, struct ai_sdk_stream, face);
     buf_done(&s->chunk);
     buf_done(&s->scratch);
+    buf_done(&s->json);
     str_free(&s->skip_to);
     free(s->task_id);
     free(s);

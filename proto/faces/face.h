@@ -25,6 +25,7 @@ struct face_sink {
 struct face_task {
     struct str task_id, conversation_id, agent;
     int64_t created_at;   /* Unix ms */
+    uint64_t first;       /* the oldest event that is kept, when retention has removed others; 0 */
     struct str metadata;  /* the task's, a JSON object, or STR_NULL */
     struct str retracted; /* [[N,R],…]: what a replay will withdraw, or STR_NULL */
     struct str client_id; /* the id that the client gave the run, or STR_NULL */
@@ -39,6 +40,7 @@ struct face_event {
     uint64_t seq;
     int64_t ts; /* Unix ms */
     const struct js_doc *doc;
+    struct str line; /* all of it, as a session writes it, without its newline; or STR_NULL */
 };
 
 /* A reader's place: after the first n messages of an event, or, when n is 0, after all of them. A
@@ -56,16 +58,20 @@ struct face_ops {
     void (*event)(struct face_stream *s, const struct face_event *e, const struct face_sink *to);
     /* All committed events were delivered, and the task has not ended. May be NULL. */
     void (*idle)(struct face_stream *s, const struct face_sink *to);
+    /* The exchange's patience is over. May be NULL. */
+    void (*late)(struct face_stream *s, const struct face_sink *to);
     void (*free)(struct face_stream *s);
 };
 
 /* The first member of every face's own stream. */
 struct face_stream {
     const struct face_ops *ops;
-    bool is_over; /* the last message was sent: the carrier ends the stream cleanly */
-    bool breaks;  /* with is_over: cuts the connection instead, so that nobody takes the text for
+    bool is_over;    /* the last message was sent: the carrier ends the stream cleanly */
+    bool breaks;     /* with is_over: cuts the connection instead, so that nobody takes the text for
                    * complete */
-    int status;   /* with is_over, for a reply in one piece (face_exchange): HTTP's; 0: 200 */
+    int status;      /* with is_over, for a reply in one piece (face_exchange): HTTP's; 0: 200. When
+                   * `make` itself sets both, the reply is the error alone */
+    struct str head; /* the same: lines of that reply's head (face_exchange) */
     struct face_place place; /* during an event, the face itself may move it */
 };
 
@@ -98,6 +104,8 @@ bool face_asks_yes_or_no(const struct face_event *e);
 /* The value of a string member of an event's data, unescaped into scratch; STR_NULL when the member
  * is absent, null or of another type. Valid until scratch changes. */
 struct str face_text(const struct face_event *e, const char *member, struct buf *scratch);
+/* A member as compact JSON; STR_NULL when it is absent. Valid until scratch changes. */
+struct str face_json(const struct face_event *e, const char *member, struct buf *scratch);
 bool face_has(const struct face_event *e, const char *member); /* present and not null */
 /* Whether a boolean member is true. */
 bool face_is_true(const struct face_event *e, const char *member);
@@ -113,9 +121,20 @@ void face_put_time(struct buf *out, const char *key, int64_t ms);
  * were cut. It spares a stream a copy of its whole text. */
 struct face_said {
     uint64_t n, hash;
-    uint64_t head; /* the hash of the beginning, which a cut answer shares */
+    uint64_t carry; /* bytes that are no whole word yet */
+    uint64_t head;  /* the hash of the beginning, which a cut answer shares */
 };
 void face_said_add(struct face_said *said, struct str text);
+/* To a whole text and to its last part, which may be all of it. */
+static inline void face_said_add_to(struct face_said *all, struct face_said *last, struct str text)
+{
+    bool is_all = all->n == last->n;
+    face_said_add(all, text);
+    if (is_all)
+        *last = *all;
+    else
+        face_said_add(last, text);
+}
 bool face_said_is(const struct face_said *said, struct str text);
 /* Whether text is a beginning of the earlier text that ends at MAX_OUTPUT, after a whole character:
  * the final answer that the gateway makes of tokens, which is not a different answer. */

@@ -37,7 +37,8 @@ struct responses_stream {
     bool waits;         /* an approval was requested, and nothing followed it */
     enum item_kind run; /* the open run, */
     uint32_t index;     /* its output_index */
-    struct buf text;    /* its text, */
+    struct buf text;    /* its text as JSON, without the quotes, */
+    size_t text_bytes;  /* its length as text, */
     struct buf route;   /* and the members that identify it in an event */
     struct open_call calls[MOST_CALLS];
     size_t n_calls, call_bytes;
@@ -45,7 +46,7 @@ struct responses_stream {
     bool output_is_cut;
     struct face_said all, last; /* the text of the response, and of the last run */
     const char *type;           /* of the event in out */
-    struct buf out, scratch;
+    struct buf out, scratch, json;
 };
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -82,11 +83,18 @@ static struct buf *begin_part_event(struct responses_stream *s, const char *type
     return out;
 }
 
+static void put_run_text(struct buf *out, struct str text)
+{
+    buf_puts(out, ",\"text\":\"");
+    buf_putstr(out, text);
+    buf_putc(out, '"');
+}
+
 static void put_part(struct responses_stream *s, struct buf *out, struct str text)
 {
     buf_puts(out, "{\"type\":");
     buf_puts(out, s->run == ITEM_MESSAGE ? "\"output_text\"" : "\"reasoning_text\"");
-    js_put_field(out, "text", text);
+    put_run_text(out, text);
     buf_puts(out, s->run == ITEM_MESSAGE ? ",\"annotations\":[],\"logprobs\":[]}" : "}");
 }
 
@@ -124,6 +132,7 @@ static void begin_run(struct responses_stream *s, enum item_kind kind, const str
     s->run = kind;
     s->index = s->n_items++;
     buf_clear(&s->text);
+    s->text_bytes = 0;
     buf_clear(&s->route);
     buf_putf(&s->route, ",\"item_id\":\"%s_%s_%u\",\"output_index\":%u,\"content_index\":0",
              id_prefix(kind), s->task_id, s->index, s->index);
@@ -147,7 +156,7 @@ static void end_run_as(struct responses_stream *s, const char *status, bool is_t
     bool is_text = s->run == ITEM_MESSAGE;
     struct buf *out =
         begin_part_event(s, is_text ? "response.output_text.done" : "response.reasoning_text.done");
-    js_put_field(out, "text", buf_str(&s->text));
+    put_run_text(out, buf_str(&s->text));
     if (is_text)
         js_put_raw(out, "logprobs", STR("[]"));
     put_numbered(s, to);
@@ -171,10 +180,11 @@ static void end_run(struct responses_stream *s, const struct face_sink *to)
     end_run_as(s, "completed", false, to);
 }
 
+/* json: the same text, as a string of JSON. */
 static void put_text(struct responses_stream *s, enum item_kind kind, struct str text,
-                     const struct face_sink *to)
+                     struct str json, const struct face_sink *to)
 {
-    bool is_full = s->text.len > 0 && s->text.len + text.n > MAX_OUTPUT;
+    bool is_full = s->text_bytes > 0 && s->text_bytes + text.n > MAX_OUTPUT;
     if (s->run != kind) {
         end_run(s, to);
         if (kind == ITEM_MESSAGE)
@@ -184,18 +194,13 @@ static void put_text(struct responses_stream *s, enum item_kind kind, struct str
         end_run(s, to);
         begin_run(s, kind, to);
     }
-    if (kind == ITEM_MESSAGE) {
-        bool is_first = s->last.n == s->all.n; /* the last run is the whole text */
-        face_said_add(&s->all, text);
-        if (is_first)
-            s->last = s->all;
-        else
-            face_said_add(&s->last, text);
-    }
-    buf_putstr(&s->text, text);
+    if (kind == ITEM_MESSAGE)
+        face_said_add_to(&s->all, &s->last, text);
+    s->text_bytes += text.n;
+    buf_put(&s->text, json.p + 1, json.n - 2);
     struct buf *out = begin_part_event(s, kind == ITEM_MESSAGE ? "response.output_text.delta"
                                                                : "response.reasoning_text.delta");
-    js_put_field(out, "delta", text);
+    js_put_raw(out, "delta", json);
     if (kind == ITEM_MESSAGE)
         js_put_raw(out, "logprobs", STR("[]"));
     put_numbered(s, to);
@@ -206,7 +211,7 @@ static void on_text(struct responses_stream *s, enum item_kind kind, const struc
 {
     struct str text = face_text(e, "text", &s->scratch);
     if (text.n)
-        put_text(s, kind, text, to);
+        put_text(s, kind, text, face_json(e, "text", &s->json), to);
 }
 
 /* Streamed text stays when it equals the answer, as a whole or in its last run. */
@@ -221,7 +226,7 @@ static void on_final_answer(struct responses_stream *s, const struct face_event 
         end_run_as(s, "incomplete", true, to);
     s->all = (struct face_said){0};
     if (output.n)
-        put_text(s, ITEM_MESSAGE, output, to);
+        put_text(s, ITEM_MESSAGE, output, face_json(e, "output", &s->json), to);
 }
 
 /* --- calls of tools --------------------------------------------------------------------------- */
@@ -574,6 +579,7 @@ static void responses_free(struct face_stream *face)
         free(s->calls[i].call);
     }
     buf_done(&s->text);
+    buf_done(&s->json);
     buf_done(&s->route);
     buf_done(&s->output);
     buf_done(&s->out);
