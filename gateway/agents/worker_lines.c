@@ -173,8 +173,9 @@ void run_go_on(struct run *r)
 
 void run_drop_lines(struct run *r)
 {
-    struct list *node;
-    out_drop(r, r->out_n);
+    struct list *node; /* the agent may be gone already */
+    while ((node = list_pop(&r->out)) != NULL)
+        free(list_item(node, struct out_line, node));
     free(r->first);
     r->first = NULL;
     while ((node = list_pop(&r->behind)) != NULL)

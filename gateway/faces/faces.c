@@ -68,19 +68,20 @@ static const struct {
     {FACE_DURABLE_STREAMS, NOT_SERVED(DELETE, STREAM, STREAM_METHODS, durable_http_ops)},
 };
 
-#define SOCKET(path_, ops_)                                                                        \
-    {                                                                                              \
-        .path = (path_), .of_kind = &(ops_), .opened = face_ws_opened, .receive = face_ws_receive, \
-        .fill = face_ws_fill, .has_output = face_ws_has_output, .closed = face_ws_closed           \
+#define SOCKET(path_, subprotocol_, ops_)                                           \
+    {                                                                               \
+        .path = (path_), .subprotocol = (subprotocol_), .of_kind = &(ops_),         \
+        .opened = face_ws_opened, .receive = face_ws_receive, .fill = face_ws_fill, \
+        .has_output = face_ws_has_output, .closed = face_ws_closed                  \
     }
 
 static const struct {
     enum config_face face;
     struct ws_kind kind;
 } sockets[] = {
-    {FACE_AI_SDK, SOCKET("/v1/ai", ai_sdk_ws_ops)},
-    {FACE_OPENAI, SOCKET("/v1/responses", responses_ws_ops)},
-    {FACE_ACP, SOCKET("/v1/acp", acp_server_ws_ops)},
+    {FACE_AI_SDK, SOCKET("/v1/ai", NULL, ai_sdk_ws_ops)},
+    {FACE_OPENAI, SOCKET("/v1/responses", NULL, responses_ws_ops)},
+    {FACE_ACP, SOCKET("/v1/acp", WS_NO_SUBPROTOCOL, acp_server_ws_ops)},
 };
 
 void faces_init(struct front *f)
