@@ -13,7 +13,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CFLAGS = "-std=gnu17 -D_GNU_SOURCE= -O2 -g -Wall -Wextra -Werror -Wshadow -Wvla".split()
 PROGRAMS = {
-    "load": ["load.c", "load_live.c", "load_past.c", "load_agent.c", "client.c"],
+    "load": ["load.c", "load_live.c", "load_past.c", "load_agent.c", "load_face.c", "client.c"],
     "relay": ["relay.c"],
     "bound_epoll": ["bound_epoll.c"],
     "bound_file": ["bound_file.c"],

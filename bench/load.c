@@ -45,38 +45,36 @@ static const struct {
     const char **text;
     int64_t *number;
 } names[] = {
-    {"url", &options.url, NULL},
-    {"state", &options.state, NULL},
-    {"agent", &options.agent, NULL},
-    {"socket", &options.socket, NULL},
-    {"conns", NULL, &options.conns},
-    {"tasks", NULL, &options.tasks},
-    {"events", NULL, &options.events},
-    {"bytes", NULL, &options.bytes},
-    {"per", NULL, &options.per},
-    {"burst", NULL, &options.burst},
-    {"interval", NULL, &options.interval_ms},
-    {"window", NULL, &options.window},
-    {"alone", NULL, &options.alone},
-    {"repeat", NULL, &options.repeat},
-    {"warm", NULL, &options.warm},
-    {"skip", NULL, &options.skip},
-    {"connecting", NULL, &options.connecting},
-    {"pid", NULL, &options.pid},
-    {"idle", NULL, &options.idle},
-    {"seconds", NULL, &options.seconds},
-    {"timeout", NULL, &options.timeout_s},
-    {"spin", NULL, &options.spin},
-    {"coalesce", NULL, &options.coalesce},
+    {"url", &options.url, NULL},         {"state", &options.state, NULL},
+    {"agent", &options.agent, NULL},     {"socket", &options.socket, NULL},
+    {"face", &options.face, NULL},       {"conns", NULL, &options.conns},
+    {"tasks", NULL, &options.tasks},     {"events", NULL, &options.events},
+    {"bytes", NULL, &options.bytes},     {"per", NULL, &options.per},
+    {"burst", NULL, &options.burst},     {"interval", NULL, &options.interval_ms},
+    {"window", NULL, &options.window},   {"alone", NULL, &options.alone},
+    {"repeat", NULL, &options.repeat},   {"warm", NULL, &options.warm},
+    {"skip", NULL, &options.skip},       {"connecting", NULL, &options.connecting},
+    {"pid", NULL, &options.pid},         {"idle", NULL, &options.idle},
+    {"seconds", NULL, &options.seconds}, {"timeout", NULL, &options.timeout_s},
+    {"spin", NULL, &options.spin},       {"coalesce", NULL, &options.coalesce},
 };
 
 static const struct {
     const char *name;
     void (*run)(void);
 } modes[] = {
-    {"many", run_many},     {"turns", run_turns}, {"fanout", run_fanout}, {"latency", run_latency},
-    {"cancel", run_cancel}, {"make", run_make},   {"replay", run_replay}, {"storm", run_storm},
-    {"idle", run_idle},     {"live", run_live},
+    {"many", run_many},
+    {"turns", run_turns},
+    {"fanout", run_fanout},
+    {"latency", run_latency},
+    {"cancel", run_cancel},
+    {"make", run_make},
+    {"replay", run_replay},
+    {"storm", run_storm},
+    {"idle", run_idle},
+    {"live", run_live},
+    {"replay_face", run_replay_face},
+    {"many_face", run_many_face},
 };
 
 char load_token[2048];
@@ -310,7 +308,7 @@ int main(int argc, char **argv)
            strcmp(argv[1], modes[mode].name) != 0)
         mode++;
     if (argc < 2 || argc % 2 || mode == sizeof modes / sizeof *modes)
-        die("usage: load many|fanout|latency|cancel|make|replay|storm|idle|live --url HOST:PORT [--NAME VALUE]...");
+        die("usage: load many|fanout|latency|cancel|make|replay|storm|idle|live|replay_face|many_face --url HOST:PORT [--NAME VALUE]...");
     for (int i = 2; i + 1 < argc; i += 2) {
         if (strncmp(argv[i], "--", 2) != 0)
             die("%s is no option", argv[i]);

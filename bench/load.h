@@ -12,7 +12,7 @@
 #include "client.h"
 
 struct options {
-    const char *mode, *url, *state, *agent, *socket;
+    const char *mode, *url, *state, *agent, *socket, *face;
     int64_t conns, tasks, events, bytes, burst, interval_ms, window, repeat, warm, connecting, pid,
         idle, seconds, timeout_s, spin, coalesce, skip, per, alone;
 };
@@ -69,5 +69,7 @@ void run_replay(void);
 void run_storm(void);
 void run_idle(void);
 void run_live(void);
+void run_replay_face(void);
+void run_many_face(void);
 
 #endif

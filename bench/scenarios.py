@@ -193,6 +193,38 @@ def coalesce(bench, small):
         yield
 
 
+FACES = {"ai_sdk": "AI SDK", "responses": "Responses"}
+
+
+def faces(bench, small):
+    """The same events through faces, beside our own wire: a replay from memory, and 100 live tasks."""
+    events = 2000 if small else 20000
+    cases = [(face, label, what) for what in ("replay", "live") for face, label in FACES.items()]
+    figures = [Figure(f"{label}: replay of {events:,} / our wire" if what == "replay"
+                      else f"{label}: 100 live tasks / our wire", "events/s", least=0.6)
+               for _, label, what in cases]
+    times = 5 if small else 20
+    yield figures
+    while True:
+        for figure, (face, _, what) in zip(figures, cases):
+            for _ in range(PAIRS):
+                with bench.gateway() as server:
+                    if what == "replay":
+                        bench.make(server, 1, events)
+                        own = bench.load(server, "replay", state=bench.state, conns=1, warm=2, repeat=times)
+                        of = {"state": bench.state} if face == "responses" else {"socket": bench.socket}
+                        got = bench.load(server, "replay_face", face=face, events=events, warm=2, repeat=times, **of)
+                        figure.add(got["events_s"], own["events_s"], got["cpu_s"], own["cpu_s"])
+                        figure.note = f"{got['bytes'] // times:,} bytes for {own['bytes'] // times:,}"
+                    else:
+                        n = {"tasks": 100, "events": 200 if small else 2000, "burst": 4}
+                        own = bench.load(server, "many", **n)
+                        got = bench.load(server, "many_face", face=face, **n)
+                        figure.add(got["tokens_s"], own["tokens_s"], got["cpu_s"], own["cpu_s"])
+                bench.discard(server)
+        yield
+
+
 def live(bench, small):
     """Memory of a silent task: one that waits for a process slot, so only stream, record and indexes;
     and one that runs, with the run of its source agent.  With 50 of them in a conversation
@@ -299,6 +331,7 @@ def power(bench, small):
 SCENARIOS = {"journal": journal, "many": many, "fanout": fanout, "replay1k": replay_of(1000),
              "replay10k": replay_of(10000), "cold": cold, "comeback": comeback, "storm": storm,
              "idle": idle, "latency": latency, "cancel": cancel, "coalesce": coalesce, "live": live, "start": start,
+             "faces": faces,
              "power": power}
 REPLAYS = ["replay1k", "replay10k", "cold"]
 QUICK = [name for name in SCENARIOS if name not in ("replay10k", "idle", "latency")]

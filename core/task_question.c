@@ -121,6 +121,14 @@ static void on_expiry(struct timer *timer)
         question_settle(q->task, q, STR("null"));
 }
 
+void task_on_moot(void *arg, struct str input_id)
+{
+    struct task *t = arg;
+    struct question *q = t->work ? find_in(&t->work->questions, input_id) : NULL;
+    if (q && !task_is_ending(t))
+        question_settle(t, q, STR("null"));
+}
+
 static struct question *question_add(struct task *t, struct str input_id)
 {
     struct question *q = xcalloc(sizeof *q);

@@ -11,6 +11,7 @@
  * Thread:   loop.  Nothing blocks.
  * Owns:     a job belongs to its tool until stop, which is called exactly once, after done or
  *           instead of it, never from inside done.
+ * Talk:     a job may report its progress and ask the user, where its caller lets it.
  * Errors:   texts that a model can read.
  */
 #ifndef CORE_TOOL_H
@@ -55,8 +56,25 @@ struct tool {
      * NULL: never. */
     bool (*asks)(const struct tool *tool, const struct tool_caller *caller, struct str arguments,
                  struct buf *question);
+    /* The answer to a question that its job has asked: JSON, a text, true, false, or null when
+     * nobody answered in time.  NULL: its jobs ask nothing. */
+    void (*answer)(struct tool_job *job, struct str answer);
     void *settings; /* for start and asks */
     const char *says;
+};
+
+/* A question of a job. */
+struct tool_question {
+    struct str prompt;
+    bool approval;     /* answered by true or false, not by a text */
+    int64_t timeout_s; /* -1: none */
+};
+
+/* Between start and done, never from inside start or stop; user is that of start. */
+struct tool_talk {
+    void (*progress)(void *user, double progress, struct str note); /* 0 to 1 */
+    /* False: it cannot be asked.  One question at a time. */
+    bool (*ask)(void *user, const struct tool_question *question);
 };
 
 /* The caller of a tool.  Spans are valid during the call into the tool. */
@@ -64,6 +82,7 @@ struct tool_caller {
     struct str owner, conversation_id, task_id;
     bool is_program; /* called by a program, not a model: some arguments are refused then */
     struct str call; /* names the call in its task, over restarts; at most 32 bytes */
+    const struct tool_talk *talk; /* NULL: its jobs can only end */
 };
 
 static inline enum tool_again tool_again(const struct tool *tool, struct str arguments)

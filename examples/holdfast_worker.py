@@ -74,8 +74,6 @@ class Run:
         self.received = line["n"]
         if line["type"] == "message":
             self.messages.put_nowait(line)
-        elif line["type"] == "cancel":
-            self.task.cancel()
         elif answer := self.waiting.pop(line.get("call_id") or line.get("input_id"), None):
             answer.done() or answer.set_result(line)
 
@@ -127,11 +125,13 @@ class Worker:
             await self.go_on(line["open"])
         elif line["type"] == "drain":
             self.draining = True
+        elif line["type"] == "cancel" and run:
+            asyncio.get_running_loop().call_soon(run.task.cancel)  # not before it has begun
         elif line["type"] == "ack" and run:
             run.saved(line["n"])
         elif line["type"] == "gone" and run:
             self.runs.pop(run.id).task.cancel()
-        elif "n" in line and line["type"] != "ack":
+        elif line["type"] == "run" or (run and "n" in line):
             run = run or self.runs.setdefault(line["run"], Run(self, line))
             run.take(line)
             await self.send(json.dumps({"type": "ack", "run": run.id, "n": run.received}))

@@ -20,6 +20,7 @@
 #include "gateway/cli/doctor.h"
 #include "gateway/config/config.h"
 #include "gateway/descriptors.h"
+#include "gateway/mcp/mcp.h"
 #include "gateway/processes/keeper.h"
 #include "gateway/processes/spool.h"
 #include "gateway/processes/supervisor.h"
@@ -106,6 +107,23 @@ static void say_of_program(const char *line)
     fprintf(stderr, "warning: %s\n", line);
 }
 
+static void warn_of_mcp(const char *line, bool good)
+{
+    (void)good;
+    log_event(LEVEL_WARN, "mcp", "cannot_start", LOG_TEXT("why", line));
+}
+
+static void say_of_mcp(const char *line, bool good)
+{
+    (void)good;
+    fprintf(stderr, "warning: %s\n", line);
+}
+
+static void tell_mcp(const char *line, bool good)
+{
+    printf("%s%s\n", good ? "" : "WRONG ", line);
+}
+
 /* file: NULL at a start, for the log. */
 static void tell_warnings(const struct config *config, const char *file)
 {
@@ -144,6 +162,7 @@ static int main_serve(const struct options *o)
     }
 #endif
     agent_programs_check(&config, warn_of_program);
+    mcp_check(&config, false, warn_of_mcp);
     int code = server_run(&config);
 #ifdef HOLDFAST_FAULTS
     fault_report();
@@ -171,6 +190,8 @@ static int check_config(struct options *o, const char *file)
         printf("%s: good\n", file);
     if (good)
         agent_programs_check(&config, say_of_program);
+    if (good)
+        mcp_check(&config, false, say_of_mcp);
     auth_close(auth);
     buf_done(&faults);
     config_done(&config);
@@ -256,6 +277,7 @@ static int doctor(const struct options *o)
     const char *why = spool_probe();
     if (why)
         printf("no agent outlives the gateway here: %s\n", why);
+    mcp_check(&config, true, tell_mcp);
     int code = doctor_run(config.data, o->full, put_bounds, &commands);
     config_done(&config);
     return code;

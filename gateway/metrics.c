@@ -269,6 +269,46 @@ static void hooks_pending(struct server *s, struct buf *out, const char *name)
     metrics_put(out, name, "", webhooks_stats(s->webhooks).pending);
 }
 
+/* Without servers, a row with an empty name: a family has one at least. */
+static bool mcp_row(struct server *s, size_t at, struct mcp_stats *ret)
+{
+    *ret = (struct mcp_stats){.server = ""};
+    return mcp_stats(s->mcp, at, ret) || at == 0;
+}
+
+/* One row for each server, of a number of its. */
+static void put_mcp(struct server *s, struct buf *out, const char *name, size_t offset)
+{
+    struct mcp_stats stats;
+    for (size_t i = 0; mcp_row(s, i, &stats); i++)
+        buf_putf(out, "%s{server=\"%s\"} %" PRIu64 "\n", name, stats.server,
+                 *(const uint64_t *)(const void *)((const char *)&stats + offset));
+}
+
+static void mcp_calls(struct server *s, struct buf *out, const char *name)
+{
+    put_mcp(s, out, name, offsetof(struct mcp_stats, calls));
+}
+
+static void mcp_restarts(struct server *s, struct buf *out, const char *name)
+{
+    put_mcp(s, out, name, offsetof(struct mcp_stats, restarts));
+}
+
+static void mcp_tools(struct server *s, struct buf *out, const char *name)
+{
+    put_mcp(s, out, name, offsetof(struct mcp_stats, tools));
+}
+
+static void mcp_failures(struct server *s, struct buf *out, const char *name)
+{
+    struct mcp_stats stats;
+    for (size_t i = 0; mcp_row(s, i, &stats); i++)
+        for (size_t j = 0; j < N_MCP_FAILURES; j++)
+            buf_putf(out, "%s{server=\"%s\",kind=\"%s\"} %" PRIu64 "\n", name, stats.server,
+                     mcp_failure_name((enum mcp_failure)j), stats.failures[j]);
+}
+
 static void sent(struct server *s, struct buf *out, const char *name)
 {
     metrics_put(out, name, "", s->front.bytes_out);
@@ -453,6 +493,12 @@ static const struct metric metrics[] = {
     {"holdfast_webhook_messages_total", COUNTER,
      "Messages to webhooks: delivered, given up, and failed attempts.", hook_tries},
     {"holdfast_webhook_pending", GAUGE, "Messages to webhooks that wait in memory.", hooks_pending},
+    {"holdfast_mcp_calls_total", COUNTER, "Calls of tools of MCP servers.", mcp_calls},
+    {"holdfast_mcp_failures_total", COUNTER, "Calls of them that failed, by kind.", mcp_failures},
+    {"holdfast_mcp_restarts_total", COUNTER, "Times that an MCP server was started again.",
+     mcp_restarts},
+    {"holdfast_mcp_tools", GAUGE,
+     "Tools that an MCP server has listed; 0: none, or it does not run.", mcp_tools},
     {"holdfast_worker_instances", GAUGE,
      "Processes of a worker that have a connection, or lost it and may come back.",
      worker_instances},

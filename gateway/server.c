@@ -77,6 +77,7 @@ static void report_resumed(const struct task_record *t, unsigned attempt, uint64
     log_event_limited(LEVEL_INFO, "task", "resumed", LOG_STR("task", t->task_id),
                       LOG_STR("conversation", t->conversation_id), LOG_STR("agent", t->agent),
                       LOG_INT("attempt", attempt), LOG_INT("retracted", (int64_t)retracted));
+    FAULT_DIE(STAGED);
 }
 
 /* --- stopping --------------------------------------------------------------------------------- */
@@ -109,6 +110,7 @@ static void begin_drain(struct server *s)
     s->front.phase = FRONT_DRAINING;
     notify_manager("STOPPING=1\nSTATUS=waiting for the last tasks");
     hub_drain(&s->hub);
+    FAULT_DIE(LEFT);
     ws_say_goaway(&s->front);
     timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms + (msec_t)s->config->drain_s * 1000);
 }
@@ -316,8 +318,10 @@ static void on_restored(void *arg, int status)
         s->failed = s->stopped = true;
         return;
     }
+    FAULT_DIE(REPAIRED);
     processes_restore(s->terminal.processes);
     sweep_kept(s);
+    mcp_start(s->mcp);
     front_start(&s->front);
     webhooks_start(s->webhooks);
     if (s->front.phase == FRONT_STARTING)
@@ -346,7 +350,7 @@ static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_s
 
 static bool server_start(struct server *s)
 {
-    char error[256] = "";
+    char error[MCP_ERROR_TEXT] = "";
     if (!open_store(s))
         return false;
     struct buf faults = {0};
@@ -364,15 +368,23 @@ static bool server_start(struct server *s)
     }
     strays_watch(&s->loop, &s->sigchld);
     terminal_open(&s->terminal, s->config, &s->loop, &s->hub);
+    s->secrets = secrets_new();
+    struct mcp_options mcp = {s->config, &s->loop, s->fetcher, &s->hub.clock, s->secrets};
+    s->mcp = mcp_open(&mcp, error);
+    if (!s->mcp) {
+        log_event(LEVEL_ERROR, "mcp", "cannot_open", LOG_TEXT("why", error));
+        return false;
+    }
     s->workers = workers_open(s->config, &s->hub, &faults);
     if (!s->workers) {
         log_event(LEVEL_ERROR, "worker", "cannot_open", LOG_STR("why", buf_str(&faults)));
         buf_done(&faults);
         return false;
     }
-    s->secrets = secrets_new();
+    workers_add_secrets(s->workers, s->secrets);
     open_kept(s);
-    struct agents_rim rim = {s->fetcher, &s->terminal, s->kept, &s->loop, s->workers, s->secrets};
+    struct agents_rim rim = {s->fetcher, &s->terminal, s->kept,   s->mcp,
+                             &s->loop,   s->workers,   s->secrets};
     if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
@@ -434,6 +446,7 @@ static void server_stop(struct server *s)
         if (signals[i]->data)
             uv_close((uv_handle_t *)signals[i], NULL);
     front_close(&s->front);
+    mcp_stop(s->mcp);
     if (s->hub_is_open) {
         workers_stop(s->workers);
         hub_done(&s->hub);
@@ -441,6 +454,7 @@ static void server_stop(struct server *s)
     webhooks_close(s->webhooks);
     agents_free(s->agents, s->n_agents);
     kept_close(s->kept);
+    mcp_close(s->mcp);
     workers_close(s->workers);
     terminal_close(&s->terminal);
     fetcher_close(s->fetcher);

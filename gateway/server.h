@@ -14,6 +14,7 @@
 #include "core/hub.h"
 #include "gateway/config/config.h"
 #include "gateway/front/front.h"
+#include "gateway/mcp/mcp.h"
 #include "gateway/store/store_sqlite.h"
 #include "gateway/store/store_thread.h"
 #include "gateway/tools/tool_terminal.h"
@@ -32,6 +33,7 @@ struct server {
     struct fetcher *fetcher; /* the agents' own requests */
     struct terminal terminal;
     struct kept *kept; /* programs that outlive us; NULL: none can */
+    struct mcp *mcp;
     struct workers *workers;
     struct secrets *secrets; /* of the configuration: taken out of what passes by */
     struct agent *agents;

@@ -26,8 +26,8 @@ static bool member_text(struct worker_decoder *d, const char *key, size_t max, s
     return ret->n > 0 && ret->n <= max && !memchr(ret->p, 0, ret->n);
 }
 
-static bool take_number(const struct worker_decoder *d, uint32_t node, int64_t least, int64_t most,
-                        uint64_t *ret)
+static bool frame_number(const struct worker_decoder *d, uint32_t node, int64_t least, int64_t most,
+                         uint64_t *ret)
 {
     int64_t n;
     if (!node || !js_int(&d->doc, node, &n) || n < least || n > most)
@@ -47,7 +47,7 @@ static bool frame_run(struct worker_decoder *d, struct worker_frame *f)
     uint32_t n = js_get(&d->doc, 0, "n");
     if (!member_text(d, "run", WORKER_MAX_RUN, &f->run))
         frame_refuse(f, "\"run\" must be the id of a run");
-    else if (!take_number(d, n, 1, MAX_SAFE_INTEGER, &f->n))
+    else if (!frame_number(d, n, 1, MAX_SAFE_INTEGER, &f->n))
         frame_refuse(f, "\"n\" must be a number from 1 on");
     else
         return true;
@@ -57,7 +57,7 @@ static bool frame_run(struct worker_decoder *d, struct worker_frame *f)
 /* --- hello ------------------------------------------------------------------------------------ */
 
 /* Names, a NUL after each, one after the other in the arena. */
-static bool take_agents(struct worker_decoder *d, struct worker_frame *f)
+static bool frame_agents(struct worker_decoder *d, struct worker_frame *f)
 {
     uint32_t list = js_get(&d->doc, 0, "agents");
     size_t from = d->arena.len;
@@ -77,7 +77,7 @@ static bool take_agents(struct worker_decoder *d, struct worker_frame *f)
     return f->agents.n > 0;
 }
 
-static bool take_open(struct worker_decoder *d, struct worker_frame *f)
+static bool frame_open(struct worker_decoder *d, struct worker_frame *f)
 {
     uint32_t open = js_get(&d->doc, 0, "open");
     uint64_t n;
@@ -87,13 +87,13 @@ static bool take_open(struct worker_decoder *d, struct worker_frame *f)
         return false;
     for (uint32_t i = js_first(&d->doc, open); i < js_end(&d->doc, open);
          i = js_next(&d->doc, i + 1))
-        if (!take_number(d, i + 1, 0, MAX_SAFE_INTEGER, &n))
+        if (!frame_number(d, i + 1, 0, MAX_SAFE_INTEGER, &n))
             return false;
     f->open = open;
     return true;
 }
 
-static void take_hello(struct worker_decoder *d, struct worker_frame *f)
+static void frame_hello(struct worker_decoder *d, struct worker_frame *f)
 {
     uint64_t runs = 0;
     f->kind = WORKER_HELLO;
@@ -103,11 +103,11 @@ static void take_hello(struct worker_decoder *d, struct worker_frame *f)
         frame_refuse(f, "\"secret\" must be a text");
     else if (!member_text(d, "instance", WORKER_MAX_INSTANCE, &f->instance))
         frame_refuse(f, "\"instance\" must be a text of 1 to 64 bytes");
-    else if (!take_agents(d, f))
+    else if (!frame_agents(d, f))
         frame_refuse(f, "\"agents\" must be a list of names");
-    else if (!take_number(d, js_get(&d->doc, 0, "runs"), 1, WORKER_MAX_RUNS, &runs))
+    else if (!frame_number(d, js_get(&d->doc, 0, "runs"), 1, WORKER_MAX_RUNS, &runs))
         frame_refuse(f, "\"runs\" must be a number from 1 to 500");
-    else if (!take_open(d, f))
+    else if (!frame_open(d, f))
         frame_refuse(f, "\"open\" must be an object of numbers");
     f->runs = (uint32_t)runs;
 }
@@ -116,12 +116,12 @@ bool worker_frame_opens(const struct worker_decoder *d, const struct worker_fram
                         const char *run, uint64_t *ret_n)
 {
     uint32_t node = hello->open ? js_get(&d->doc, hello->open, run) : 0;
-    return node && take_number(d, node, 0, MAX_SAFE_INTEGER, ret_n);
+    return node && frame_number(d, node, 0, MAX_SAFE_INTEGER, ret_n);
 }
 
 /* --- the others ------------------------------------------------------------------------------- */
 
-static void take_end(struct worker_decoder *d, struct worker_frame *f, uint32_t end)
+static void frame_end(struct worker_decoder *d, struct worker_frame *f, uint32_t end)
 {
     uint32_t why = js_get(&d->doc, 0, "error");
     f->kind = WORKER_END;
@@ -138,7 +138,7 @@ static void frame_take(struct worker_decoder *d, struct worker_frame *f)
     if (type && js_type(&d->doc, type) != JS_STRING)
         frame_refuse(f, "\"type\" must be a text");
     else if (type && js_is(&d->doc, type, "hello"))
-        take_hello(d, f);
+        frame_hello(d, f);
     else if (type && js_is(&d->doc, type, "drain"))
         f->kind = WORKER_DRAIN;
     else if (type && !js_is(&d->doc, type, "ack"))
@@ -146,7 +146,7 @@ static void frame_take(struct worker_decoder *d, struct worker_frame *f)
     else if (frame_run(d, f))
         f->kind = type ? WORKER_ACK : WORKER_LINE;
     if (f->kind == WORKER_LINE && end && js_type(&d->doc, end) == JS_STRING)
-        take_end(d, f, end);
+        frame_end(d, f, end);
     else if (f->kind == WORKER_LINE && end)
         frame_refuse(f, "\"end\" must be \"done\" or \"failed\"");
 }
@@ -191,6 +191,13 @@ void worker_put_line(struct buf *out, const char *run, uint64_t n, struct str li
 void worker_put_ack(struct buf *out, const char *run, uint64_t n)
 {
     worker_put_line(out, run, n, STR("{\"type\":\"ack\"}"));
+}
+
+void worker_put_cancel(struct buf *out, const char *run)
+{
+    buf_puts(out, "{\"type\":\"cancel\"");
+    js_put_field(out, "run", str_of(run));
+    buf_putc(out, '}');
 }
 
 void worker_put_gone(struct buf *out, struct str run)

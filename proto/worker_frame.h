@@ -58,6 +58,7 @@ void worker_decoder_done(struct worker_decoder *d);
 /* line: an object of ours, with a type. */
 void worker_put_line(struct buf *out, const char *run, uint64_t n, struct str line);
 void worker_put_ack(struct buf *out, const char *run, uint64_t n);
+void worker_put_cancel(struct buf *out, const char *run);
 void worker_put_gone(struct buf *out, struct str run);
 
 #endif

@@ -77,6 +77,24 @@ def mcp_call(method):
             {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"taskId": "{id}"}}, (200,))
 
 
+def modern_call(method, **params):
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities":
+            {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
+    return (f"MCP 2026-07-28 {method}", "POST", "/mcp",
+            {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}, (200,))
+
+
+def mcp_head(body):
+    """A request of MCP 2026-07-28 repeats itself in its head."""
+    params = body.get("params", {}) if isinstance(body, dict) else {}
+    if "_meta" not in params:
+        return {}
+    name = params.get("taskId", params.get("name"))
+    head = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": body["method"]}
+    coded = base64.b64encode((name or "").encode()).decode()
+    return {**head, **({"Mcp-Name": f"=?base64?{coded}?="} if name else {})}
+
+
 FACE_ROUTES = [
     ("AI SDK stream", "GET", "/ai/chat/{c}/stream", None, (204,)),
     ("AI SDK answer", "POST", "/ai/chat", {"id": "{c}", "messages": ANSWER}, (404,)),
@@ -110,6 +128,16 @@ FACE_ROUTES = [
     mcp_call("tasks/get"),
     mcp_call("tasks/result"),
     mcp_call("tasks/cancel"),
+    modern_call("tasks/get", taskId="{id}"),
+    modern_call("tasks/update", taskId="{id}", inputResponses={"q/q": {"action": "accept", "content": {"answer": "x"}}}),
+    modern_call("tasks/cancel", taskId="{id}"),
+    modern_call("tools/call", name="any", arguments={"message": "x"}, requestState="{id}_3"),
+    modern_call("subscriptions/listen", notifications={"taskIds": ["{id}"]}),
+    ("Durable Streams read", "GET", "/stream/{c}/{t}", None, (404,)),
+    ("Durable Streams long-poll", "GET", "/stream/{c}/{t}?offset=-1&live=long-poll", None, (404,)),
+    ("Durable Streams live", "GET", "/stream/{c}/{t}?offset=now&live=sse", None, (404,)),
+    ("Durable Streams head", "HEAD", "/stream/{c}/{t}", None, (404,)),
+    ("Durable Streams delete", "DELETE", "/stream/{c}/{t}", None, (405,)),
     ("MCP answer", "POST", "/mcp", {"jsonrpc": "2.0", "id": "{id}/q/q", "result": {"action": "accept"}}, (202,)),
 ]
 # Their WebSockets: what, path, what the address says, the frames that begin a connection (each is answered), those that are
@@ -182,6 +210,7 @@ class Http:
         headers = {"Authorization": "Bearer " + token} if token is not None else {}
         if body is not None:
             headers["Content-Type"] = "application/json"
+            headers.update(mcp_head(body))
         for _ in range(100):
             try:
                 self.connection.request(method, "/v1" + urllib.parse.quote(path, "/?=&%:"),

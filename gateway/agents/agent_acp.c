@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "gateway/agents/acp_files.h"
+#include "gateway/agents/acp_terminals.h"
 #include "gateway/agents/program_session.h"
 #include "gateway/agents/recap.h"
 #include "gateway/base/log.h"
@@ -37,6 +38,7 @@ struct acp_process {
     struct run *inner; /* agent_exec's */
     struct acp acp;
     struct acp_folder folder;
+    struct acp_shell shell;
     char *owner, *conversation_id;
     uv_timer_t timer; /* in a turn: half of the grace; in the pool: keep_ms; spent: 0 */
     bool spent, kept, pooled;
@@ -87,6 +89,7 @@ static void acp_close(struct acp_process *p)
 {
     acp_leave_list(p);
     agent_exec_ops.free(p->inner);
+    acp_shell_close(&p->shell);
     acp_done(&p->acp);
     acp_folder_close(&p->folder);
     free(p->owner);
@@ -221,6 +224,30 @@ static bool acp_open_folder(struct acp_process *p, const struct run_spec *spec, 
     return false;
 }
 
+static void acp_on_terminal(void *arg, unsigned number)
+{
+    struct acp_process *p = process_of(arg);
+    acp_terminal_ended(&p->acp, number);
+    if (!acp_write(p))
+        p->spent = true;
+}
+
+static void acp_open_shell(struct acp_process *p)
+{
+    const struct acp_settings *s = p->s;
+    p->shell = (struct acp_shell){.processes = s->processes,
+                                  .sandbox = &s->sandbox,
+                                  .folder = &p->folder,
+                                  .is_measured = s->exec.work != NULL,
+                                  .env = s->exec.env,
+                                  .owner = p->owner,
+                                  .conversation_id = p->conversation_id,
+                                  .agent = s->agent,
+                                  .ended = acp_on_terminal,
+                                  .arg = p};
+    list_init(&p->shell.list);
+}
+
 static bool acp_launch(struct acp_process *p, const struct run_spec *spec, char *ret_error)
 {
     struct buf session = {0};
@@ -238,8 +265,12 @@ static bool acp_launch(struct acp_process *p, const struct run_spec *spec, char 
     struct acp_options o = {.cwd = p->folder.path,
                             .version = HOLDFAST_VERSION,
                             .auth_method = p->s->auth_method,
-                            .files = &acp_files_port,
-                            .files_arg = &p->folder};
+                            .mcp_stdio = p->s->mcp_stdio,
+                            .mcp_http = p->s->mcp_http,
+                            .files = p->s->serves_files ? &acp_files_port : NULL,
+                            .files_arg = &p->folder,
+                            .terminals = p->s->serves_terminals ? &acp_terminals_port : NULL,
+                            .terminals_arg = &p->shell};
     acp_open(&p->acp, &o, buf_str(&session));
     buf_done(&session);
     return true;
@@ -268,6 +299,7 @@ static struct acp_process *acp_process_new(struct acp_settings *s, const struct 
     p->owner = xstrdup(spec->owner.p ? spec->owner : STR(""));
     p->conversation_id = xstrdup(spec->conversation_id);
     p->folder.fd = -1;
+    acp_open_shell(p);
     uv_timer_init(s->exec.loop, &p->timer);
     p->timer.data = p;
     if (acp_launch(p, spec, ret_error))

@@ -19,12 +19,18 @@
 
 #include "core/list.h"
 #include "gateway/agents/agent_exec.h"
+#include "gateway/processes/processes.h"
+#include "gateway/processes/sandbox.h"
 
 struct acp_settings {
     struct exec_settings exec;
     const char *agent; /* its name */
     const char *data;  /* the data directory */
     const char *auth_method;
+    const char *mcp_stdio, *mcp_http; /* as in struct acp_options; NULL for none */
+    bool serves_files, serves_terminals;
+    struct processes *processes; /* for terminals */
+    struct sandbox sandbox;      /* its bounds alone count */
     msec_t keep_ms, grace_ms;
     size_t keep;
     struct list pool, busy; /* agent_acp_init */

@@ -30,7 +30,7 @@ static void exec_cancel(struct run *run)
 
 static void exec_kill(struct run *run)
 {
-    run_kill(exec_run_of(run));
+    exec_run_kill(exec_run_of(run));
 }
 
 /* Checks for a pipe that nobody can read any more, before anything is lost in it. */
@@ -56,29 +56,29 @@ static bool exec_deliver_at(struct run *run, uint64_t position, struct str line)
         return false;
     if (r->told >= position) /* an earlier gateway has given it, and this one has said so */
         r->events.on_taken(r->task, position);
-    run_input_moved(r);
+    exec_run_input_moved(r);
     return true;
 }
 
 static void exec_unpause(struct run *run)
 {
-    run_unpause(exec_run_of(run));
+    exec_run_unpause(exec_run_of(run));
 }
 
 static void exec_proceed(struct run *run)
 {
-    run_proceed(exec_run_of(run));
+    exec_run_proceed(exec_run_of(run));
 }
 
 static void exec_leave(struct run *run)
 {
-    run_leave(exec_run_of(run));
+    exec_run_leave(exec_run_of(run));
 }
 
 static void exec_free(struct run *run)
 {
     if (run)
-        run_free(exec_run_of(run));
+        exec_run_free(exec_run_of(run));
 }
 
 /* --- start ------------------------------------------------------------------------------------ */
@@ -122,8 +122,8 @@ static struct run *exec_start(void *settings, const struct run_spec *spec,
     struct supervisor program;
     if (!exec_spawn(s, spec, NULL, &program, ret_error))
         return NULL;
-    struct run *r = run_new(s, events, task);
-    if (!run_open(r, &program)) {
+    struct run *r = exec_run_new(s, events, task);
+    if (!exec_run_open(r, &program)) {
         snprintf(ret_error, SUPERVISOR_ERROR, "cannot start \"%s\": too many watches", r->program);
         bool reaped_later = r->pidfd.fd >= 0;
         exec_free(r);
@@ -167,7 +167,7 @@ void exec_set_digest(struct exec_settings *s)
 static struct run *kept_run_new(const struct exec_settings *s, const struct run_spec *spec,
                                 const struct run_events *events, void *task)
 {
-    struct run *r = run_new(s, events, task);
+    struct run *r = exec_run_new(s, events, task);
     r->kept = s->kept;
     r->task_id = xstrdup(spec->task_id);
     return r;
@@ -178,11 +178,11 @@ static struct run *kept_run_new(const struct exec_settings *s, const struct run_
 static struct run *kept_begin(struct run *r, const struct supervisor *program, uint64_t mark,
                               const struct run_spec *spec, char *ret_error)
 {
-    bool sound = run_open_spools(r, program, mark);
-    bool watches = run_open(r, program);
+    bool sound = exec_run_open_spools(r, program, mark);
+    bool watches = exec_run_open(r, program);
     kept_started(r->kept, spec->task_id, r);
     if (sound && watches && exec_feed(r, spec)) {
-        run_go_on_soon(r);
+        exec_run_go_on_soon(r);
         FAULT_DIE(ATTACHED);
         return r;
     }
@@ -248,7 +248,7 @@ static void kept_settled(void *settings, struct str task_id)
     struct run *r = kept_run(s->kept, task_id);
     FAULT_DIE(SETTLED);
     if (r)
-        run_settle(r);
+        exec_run_settle(r);
     kept_settle(s->kept, task_id);
 }
 

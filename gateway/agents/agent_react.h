@@ -7,6 +7,8 @@
  *           done.  A spawn_task that waits ends with its child.
  * Context:  when the messages exceed the model's context_bytes, the oldest are left out, and the
  *           event custom "history_shortened" says so.
+ * MCP:      a run keeps the tools that the servers had when it began.  It waits for a server that
+ *           is starting; the event custom "mcp_unavailable" says what it went without.
  * Inbox:    a message waits, with core, for the current turn and its calls, then enters as the
  *           user's next turn, one message a turn; a run for which one waits continues instead of
  *           ending.
@@ -30,6 +32,7 @@
 #include "core/agent.h"
 #include "core/tool.h"
 #include "gateway/agents/react_budget.h"
+#include "gateway/mcp/mcp.h"
 #include "gateway/models/model.h"
 
 #define REACT_CALLS 64                      /* tool calls of one turn */
@@ -44,6 +47,7 @@ struct react_settings {
     const char *system; /* the system prompt; NULL for none */
     const struct tool *const *tools;
     size_t n_tools;
+    struct mcp_wish *mcp;          /* tools of MCP servers besides; NULL for none */
     const struct secrets *secrets; /* taken out of the tools' outputs; NULL: none */
     bool short_errors;             /* the messages of a model's server are only logged */
     struct budget_limits budget;

@@ -34,6 +34,8 @@ struct holder {
     struct upstream upstream;
     struct http_get http_get;
     const struct tool **tools;
+    struct mcp_wish *mcp;
+    struct buf mcp_stdio, mcp_http; /* kind acp */
 };
 
 struct builder {
@@ -41,6 +43,7 @@ struct builder {
     struct fetcher *fetcher;
     struct terminal *terminal;
     struct kept *kept;
+    struct mcp *mcp;
     uv_loop_t *loop;
     struct workers *workers;
     struct secrets *secrets;
@@ -68,15 +71,18 @@ static bool find_tools(const struct builder *b, const struct config_agent *from,
                   b->config->http_get.allow.n);
     h->tools = xcalloc(from->tools.n * sizeof(struct tool *));
     for (size_t i = 0; i < from->tools.n; i++) {
-        h->tools[i] = agents_find_tool(b, h, str_of(from->tools.list[i]));
-        if (!h->tools[i]) {
+        if (strncmp(from->tools.list[i], MCP_TOOL, strlen(MCP_TOOL)) == 0)
+            continue; /* known when its server has listed it */
+        h->tools[to->n_tools] = agents_find_tool(b, h, str_of(from->tools.list[i]));
+        if (!h->tools[to->n_tools++]) {
             snprintf(ret_error, n, "agent %s: there is no tool \"%s\"", from->name,
                      from->tools.list[i]);
             return false;
         }
     }
     to->tools = h->tools;
-    to->n_tools = from->tools.n;
+    if (from->kind == AGENT_REACT)
+        h->mcp = mcp_wish_new(b->mcp, &from->tools);
     return true;
 }
 
@@ -129,13 +135,23 @@ static void build_exec(const struct builder *b, const struct config_agent *from,
 static void build_acp(const struct builder *b, const struct config_agent *from, struct agent *to,
                       struct holder *h)
 {
+    mcp_put_acp_servers(b->config, &from->tools, &h->mcp_stdio, &h->mcp_http);
     h->acp = (struct acp_settings){.exec = program_settings(b, from),
+                                   .mcp_stdio = h->mcp_stdio.bytes,
+                                   .mcp_http = h->mcp_http.bytes,
                                    .agent = from->name,
                                    .data = b->config->data,
                                    .auth_method = from->auth_method,
+                                   .serves_files = from->client.files,
+                                   .serves_terminals = from->client.terminals,
+                                   .processes = b->terminal->processes,
+                                   .sandbox = terminal_sandbox(b->config),
                                    .keep_ms = (msec_t)from->pool_idle_s * 1000,
                                    .grace_ms = (msec_t)from->grace_s * 1000,
                                    .keep = from->pool};
+    char why[SANDBOX_ERROR];
+    h->acp.sandbox.kind = SANDBOX_NONE; /* as the agent itself */
+    (void)!sandbox_prepare(&h->acp.sandbox, why);
     agent_acp_init(&h->acp);
     to->ops = &agent_acp_ops;
     to->settings = &h->acp;
@@ -163,6 +179,7 @@ static void build_react(const struct builder *b, const struct config_agent *from
         .system = from->system,
         .tools = to->tools,
         .n_tools = to->n_tools,
+        .mcp = h->mcp,
         .budget = {from->budget.tokens, from->budget.tool_calls, from->budget.seconds},
         .max_turns = from->max_turns};
     to->has_budget = true;
@@ -208,6 +225,7 @@ static void build_worker(const struct builder *b, const struct config_agent *fro
                                       .rerun = from->rerun};
     to->ops = &agent_worker_ops;
     to->settings = &h->worker;
+    to->goes_on = to->outlives = true;
 }
 
 static bool build_http(const struct builder *b, const struct config_agent *from, struct agent *to,
@@ -284,8 +302,8 @@ static bool runs_commands(const struct config *config)
 bool agents_build(const struct config *config, const struct agents_rim *rim, struct agent **ret,
                   size_t *ret_n, char *ret_error, size_t error_bytes)
 {
-    struct builder b = {config,    rim->fetcher, rim->terminal, rim->kept,
-                        rim->loop, rim->workers, rim->secrets};
+    struct builder b = {config,   rim->fetcher, rim->terminal, rim->kept,
+                        rim->mcp, rim->loop,    rim->workers,  rim->secrets};
     char why[SANDBOX_ERROR] = "";
     *ret_n = 0;
     if (runs_commands(config) && !sandbox_prepare(&rim->terminal->sandbox, why)) {
@@ -334,6 +352,9 @@ void agents_free(struct agent *agents, size_t n)
         if (agents[i].ops == &agent_acp_ops)
             agent_acp_close(&h->acp);
         upstream_done(&h->upstream);
+        mcp_wish_free(h->mcp);
+        buf_done(&h->mcp_stdio);
+        buf_done(&h->mcp_http);
         agent_models_free(h->models);
         free(h->tools);
         free(h);

@@ -1,8 +1,8 @@
 /* agents -- the configured agents, in the form that core knows.
  *
  * Thread:   loop.
- * Owns:     agents_build makes, agents_free frees; the configuration, the fetcher and the terminal
- *           must outlive them.
+ * Owns:     agents_build makes, agents_free frees; the configuration, the fetcher, the terminal and
+ *           the MCP servers must outlive them.
  */
 #ifndef GATEWAY_AGENTS_AGENTS_H
 #define GATEWAY_AGENTS_AGENTS_H
@@ -13,6 +13,7 @@
 #include "gateway/agents/workers.h"
 #include "gateway/config/config.h"
 #include "gateway/fetch/fetch.h"
+#include "gateway/mcp/mcp.h"
 #include "gateway/models/model.h"
 #include "gateway/tools/tool_terminal.h"
 
@@ -23,6 +24,7 @@ struct agents_rim {
     struct fetcher *fetcher;
     struct terminal *terminal;
     struct kept *kept; /* exec_kept.h; NULL: no program outlives the gateway */
+    struct mcp *mcp;
     uv_loop_t *loop;
     struct workers *workers;
     struct secrets *secrets; /* gets those of the agents and their models */

@@ -32,8 +32,8 @@
  * - Memory is freed in the last close callback after free.  A freed run only waits for its
  *   supervisor.
  * - A kept program's holder does not exit with its tree: its page says that nothing is left (GONE).
- *   It stays, with all that was not committed, until the end of the task is (run_settle); should
- *   the gateway be killed before, the next one finds that end again.
+ *   It stays, with all that was not committed, until the end of the task is (exec_run_settle);
+ *   should the gateway be killed before, the next one finds that end again.
  */
 
 #define CHUNK SPOOL_CHUNK /* bytes of one read; one a turn, so that runs take turns */
@@ -97,7 +97,7 @@ static void close_input(struct run *r)
     r->input.spool.pipe = -1;
 }
 
-void run_input_moved(struct run *r)
+void exec_run_input_moved(struct run *r)
 {
     if (!r->kept || r->freed || r->left)
         return;
@@ -118,14 +118,14 @@ static void on_stdin_ready(uv_poll_t *poll, int status, int events)
     (void)status, (void)events; /* an error ends the watch, and the write will show it */
     watched_stop(&r->input.in);
     bool good = input_flush(&r->input);
-    run_input_moved(r);
+    exec_run_input_moved(r);
     if (good && input_has_message(&r->input) && r->events.on_room)
         r->events.on_room(r->task); /* before the program, which has all of it, can end */
 }
 
 /* --- stdout and stderr ------------------------------------------------------------------------ */
 
-void run_kill(struct run *r)
+void exec_run_kill(struct run *r)
 {
     if (r->state >= EXEC_KILLED)
         return;
@@ -257,7 +257,7 @@ static void on_stdout_ready(uv_poll_t *poll, int status, int events)
     struct run *r = exec_run_of(poll->data);
     (void)status, (void)events;
     stdout_read(r);
-    run_go_on(r);
+    exec_run_go_on(r);
 }
 
 static bool stderr_read(struct run *r)
@@ -332,7 +332,7 @@ static void run_end(struct run *r)
     close_input(r);
     watched_close(&r->err);
     if (r->kept)
-        watched_stop(&r->control); /* until run_settle */
+        watched_stop(&r->control); /* until exec_run_settle */
     else
         watched_close(&r->control); /* kill whatever still lives there */
     supervisor_wake(r->pidfd.fd);
@@ -373,24 +373,24 @@ static void exec_on_timer(uv_timer_t *timer)
     struct run *r = exec_run_of(timer->data);
     if (r->state == EXEC_RUNNING) {
         (void)input_flush(&r->input);
-        run_input_moved(r);
+        exec_run_input_moved(r);
         take_page(r);
     } else if (r->state == EXEC_EXITED) {
-        run_kill(r);
+        exec_run_kill(r);
     } else if (r->state == EXEC_KILLED) {
         r->state = EXEC_GONE;
     }
-    run_go_on(r);
+    exec_run_go_on(r);
 }
 
-void run_go_on(struct run *r)
+void exec_run_go_on(struct run *r)
 {
     if (r->freed || r->handing || r->left || r->state == EXEC_ENDED)
         return;
     while (has_unread(r) && !r->paused && !r->fault)
         stdout_read(r);
     if (r->fault || (r->state == EXEC_EXITED && r->out.fd < 0))
-        run_kill(r);
+        exec_run_kill(r);
     if (r->paused || r->state == EXEC_GONE)
         watched_stop(&r->out);
     else
@@ -399,7 +399,7 @@ void run_go_on(struct run *r)
         run_end(r);
 }
 
-void run_go_on_soon(struct run *r)
+void exec_run_go_on_soon(struct run *r)
 {
     uv_timer_start(&r->timer, exec_on_timer, 0, 0);
 }
@@ -415,7 +415,7 @@ static void on_control_ready(uv_poll_t *poll, int status, int events)
         take_report(r);
     if (!more)
         watched_stop(&r->control); /* one report, or the end */
-    run_go_on(r);
+    exec_run_go_on(r);
 }
 
 static void on_supervisor_exit(uv_poll_t *poll, int status, int events)
@@ -432,12 +432,12 @@ static void on_supervisor_exit(uv_poll_t *poll, int status, int events)
     watched_close(&r->pidfd);
     if (r->state < EXEC_GONE)
         r->state = EXEC_GONE;
-    run_go_on(r);
+    exec_run_go_on(r);
 }
 
 /* --- its life --------------------------------------------------------------------------------- */
 
-struct run *run_new(const struct exec_settings *s, const struct run_events *events, void *task)
+struct run *exec_run_new(const struct exec_settings *s, const struct run_events *events, void *task)
 {
     struct run *r = xcalloc(sizeof *r);
     r->magic = RUN_MAGIC;
@@ -456,11 +456,23 @@ struct run *run_new(const struct exec_settings *s, const struct run_events *even
     return r;
 }
 
-bool run_open(struct run *r, const struct supervisor *program)
+/* Nothing follows, as an earlier gateway found; whether the holder knows is not known. */
+static void end_input(struct run *r, int in)
 {
+    close(in);
+    r->input.in.fd = r->input.spool.pipe = -1;
+    supervisor_send(r->control.fd, SUPERVISOR_END_STDIN);
+}
+
+bool exec_run_open(struct run *r, const struct supervisor *program)
+{
+    bool hears = !r->page || !hold_page_is_set(&r->page->in_ended);
     bool good = run_watch(r, &r->pidfd, program->pidfd);
     good &= run_watch(r, &r->control, program->control);
-    good &= run_watch(r, &r->input.in, program->stdio[0]);
+    if (hears)
+        good &= run_watch(r, &r->input.in, program->stdio[0]);
+    else
+        end_input(r, program->stdio[0]);
     good &= run_watch(r, &r->out, program->stdio[1]);
     good &= run_watch(r, &r->err, program->stdio[2]);
     watched_start(&r->pidfd, UV_READABLE, on_supervisor_exit);
@@ -472,7 +484,7 @@ bool run_open(struct run *r, const struct supervisor *program)
     return true;
 }
 
-bool run_open_spools(struct run *r, const struct supervisor *program, uint64_t mark)
+bool exec_run_open_spools(struct run *r, const struct supervisor *program, uint64_t mark)
 {
     struct hold_page *page = program->page;
     r->page = page;
@@ -489,14 +501,14 @@ bool run_open_spools(struct run *r, const struct supervisor *program, uint64_t m
     return spool_out_open(&r->spool, page, program->stdio[1], program->spool_out, mark) && good;
 }
 
-void run_unpause(struct run *r)
+void exec_run_unpause(struct run *r)
 {
     r->paused = false;
     lines_hand_over(r);
-    run_go_on(r);
+    exec_run_go_on(r);
 }
 
-void run_proceed(struct run *r)
+void exec_run_proceed(struct run *r)
 {
     r->asked = false;
     if (r->freed || r->left)
@@ -506,7 +518,7 @@ void run_proceed(struct run *r)
         ask_to_settle(r);
 }
 
-void run_leave(struct run *r)
+void exec_run_leave(struct run *r)
 {
     struct watched *const all[] = {&r->input.in, &r->out, &r->err, &r->control};
     r->left = true;
@@ -515,7 +527,7 @@ void run_leave(struct run *r)
     FAULT_DIE(LEAVE);
 }
 
-void run_settle(struct run *r)
+void exec_run_settle(struct run *r)
 {
     r->settled = true;
     if (r->control.fd < 0)
@@ -525,7 +537,7 @@ void run_settle(struct run *r)
     watched_close(&r->control);
 }
 
-void run_free(struct run *r)
+void exec_run_free(struct run *r)
 {
     ASSERT(!r->freed && !r->handing);
     r->freed = true;

@@ -2,7 +2,7 @@
  *
  * Shape:    agent_exec.c is the port to core, and makes runs; this is what becomes of them.
  * Thread:   loop.
- * Owns:     a run owns its descriptors, until its last handle has closed after run_free.
+ * Owns:     a run owns its descriptors, until its last handle has closed after exec_run_free.
  */
 #ifndef GATEWAY_AGENTS_EXEC_RUN_H
 #define GATEWAY_AGENTS_EXEC_RUN_H
@@ -53,25 +53,26 @@ struct run {
 };
 
 struct run *exec_run_of(const void *data);
-struct run *run_new(const struct exec_settings *s, const struct run_events *events, void *task);
+struct run *exec_run_new(const struct exec_settings *s, const struct run_events *events,
+                         void *task);
 /* Takes over the program's descriptors, and watches them.  False: not all of them can be; then
- * only run_free is left. */
-bool run_open(struct run *r, const struct supervisor *program);
+ * only exec_run_free is left. */
+bool exec_run_open(struct run *r, const struct supervisor *program);
 /* The program was found again, read as far as the mark.  False: that is no place in its output. */
-bool run_open_spools(struct run *r, const struct supervisor *program, uint64_t mark);
+bool exec_run_open_spools(struct run *r, const struct supervisor *program, uint64_t mark);
 /* Reads and hands over what is there, and ends what is over. */
-void run_go_on(struct run *r);
+void exec_run_go_on(struct run *r);
 /* The same, in the next turn of the loop. */
-void run_go_on_soon(struct run *r);
-void run_kill(struct run *r);
-void run_unpause(struct run *r);
-void run_proceed(struct run *r);
+void exec_run_go_on_soon(struct run *r);
+void exec_run_kill(struct run *r);
+void exec_run_unpause(struct run *r);
+void exec_run_proceed(struct run *r);
 /* Core learns which lines are in the pipe, and the holder that nothing follows. */
-void run_input_moved(struct run *r);
+void exec_run_input_moved(struct run *r);
 /* Nothing is read or said any more. */
-void run_leave(struct run *r);
+void exec_run_leave(struct run *r);
 /* The end of its task is committed: a holder may go. */
-void run_settle(struct run *r);
-void run_free(struct run *r);
+void exec_run_settle(struct run *r);
+void exec_run_free(struct run *r);
 
 #endif

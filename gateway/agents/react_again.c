@@ -4,29 +4,41 @@
 #include <uv.h>
 
 #include "gateway/agents/react_call.h"
+#include "gateway/base/fault.h"
 
 /* --- notes ------------------------------------------------------------------------------------ */
 
-void react_again_put_turn(struct buf *note, const struct react_calls *calls,
-                          const struct model_usage *usage, struct str message)
+static void tell_note(const struct teller *t, struct buf *note, struct str message)
 {
-    buf_puts(note, "{\"turn\":{");
-    if (usage)
-        buf_putf(note, "\"usage\":[%lld,%lld,%lld],", (long long)usage->prompt_tokens,
-                 (long long)usage->completion_tokens, (long long)usage->cached_tokens);
-    buf_puts(note, "\"faults\":[");
-    for (size_t i = 0; i < calls->n; i++) {
-        buf_puts(note, i ? "," : "");
-        js_put_str(note, str_of(calls->list[i]->fault));
-    }
-    buf_puts(note, "]}}\n");
+    buf_putc(note, '\n');
     buf_putstr(note, message);
+    t->events.on_note(t->task, false, buf_str(note));
+    FAULT_DIE(NOTE);
+    buf_done(note);
 }
 
-void react_again_put_message(struct buf *note, struct str message)
+void react_again_note_turn(const struct teller *t, const struct react_calls *calls,
+                           const struct model_usage *usage, struct str message)
 {
-    buf_puts(note, "{\"message\":{}}\n");
-    buf_putstr(note, message);
+    struct buf note = {0};
+    buf_puts(&note, "{\"turn\":{");
+    if (usage)
+        buf_putf(&note, "\"usage\":[%lld,%lld,%lld],", (long long)usage->prompt_tokens,
+                 (long long)usage->completion_tokens, (long long)usage->cached_tokens);
+    buf_puts(&note, "\"faults\":[");
+    for (size_t i = 0; i < calls->n; i++) {
+        buf_puts(&note, i ? "," : "");
+        js_put_str(&note, str_of(calls->list[i]->fault));
+    }
+    buf_puts(&note, "]}}");
+    tell_note(t, &note, message);
+}
+
+void react_again_note_message(const struct teller *t, struct str message)
+{
+    struct buf note = {0};
+    buf_puts(&note, "{\"message\":{}}");
+    tell_note(t, &note, message);
 }
 
 /* --- the calls of a turn ---------------------------------------------------------------------- */
@@ -201,6 +213,7 @@ static void recall_asked(struct recall *r, struct react_call *call)
     free(call->awaits);
     call->awaits = recall_text(&r->doc, 0, "input_id");
     unsigned n = recall_number(call->awaits, "ask-");
+    call->is_moot = js_get(&r->doc, 0, "by") != 0;
     r->calls.n_questions = n > r->calls.n_questions ? n : r->calls.n_questions;
 }
 
@@ -324,7 +337,7 @@ void react_again_free(struct recall *r)
 /* It waits for an answer, which may come before the first step of the run. */
 static bool is_open(struct react_call *call)
 {
-    if (call->state != CALL_TOLD || !call->awaits || call->answer || !call->tool)
+    if (call->state != CALL_TOLD || !call->awaits || call->answer || !call->tool || call->is_moot)
         return false;
     call->asking = !call->tool->says;
     return true;
@@ -360,4 +373,5 @@ void react_again_move(struct recall *r, struct react_calls *to)
         call->state = CALL_OPEN;
         to->n_open++;
     }
+    FAULT_DIE(AGAIN);
 }

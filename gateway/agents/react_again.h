@@ -31,10 +31,10 @@ struct recall {
     bool budget_asks, budget_refused; /* its question is open; it was answered, and not by yes */
 };
 
-/* Appends the notes. */
-void react_again_put_turn(struct buf *note, const struct react_calls *calls,
-                          const struct model_usage *usage, struct str message);
-void react_again_put_message(struct buf *note, struct str message);
+/* Tell the notes; usage NULL: not counted. */
+void react_again_note_turn(const struct teller *t, const struct react_calls *calls,
+                           const struct model_usage *usage, struct str message);
+void react_again_note_message(const struct teller *t, struct str message);
 
 /* As agent_ops.recall. */
 struct recall *react_again_recall(struct recall *recall, const struct recalled *item,

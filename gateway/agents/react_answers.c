@@ -112,11 +112,28 @@ static void take_approval(struct react_call *call, bool approved)
     buf_done(&output);
 }
 
+/* The job may ask again, or be done, before this returns. */
+static void take_job_answer(struct react_call *call, const struct js_doc *doc, uint32_t answer)
+{
+    struct buf json = {0};
+    if (answer)
+        js_copy(doc, answer, &json);
+    else
+        buf_puts(&json, "null");
+    call->job_asks = false;
+    call->tool->answer(call->job, buf_str(&json));
+    buf_done(&json);
+}
+
 void react_call_take_input(struct react_call *call, const struct js_doc *doc, uint32_t answer)
 {
     struct buf output = {0};
     if (call->asking) {
         take_approval(call, answer && js_type(doc, answer) == JS_TRUE);
+        return;
+    }
+    if (call->job_asks) {
+        take_job_answer(call, doc, answer);
         return;
     }
     switch (answer ? js_type(doc, answer) : JS_NULL) {

@@ -36,6 +36,8 @@ struct react_call {
     char *
         awaits; /* the input_id, or the child's task_id, whose answer closes it; NULL: its own id */
     bool asking;       /* awaits the user's approval, then starts */
+    bool job_asks;     /* awaits the user's answer to a question of its job */
+    bool is_moot;      /* recalled: its job asked, and is gone */
     char *answer;      /* {"answer":…}, recalled, to the question that it awaits; NULL: none */
     unsigned ticket;   /* of the commit that it begins after; 0: of none */
     struct buf output; /* the result for the model */

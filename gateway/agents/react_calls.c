@@ -5,8 +5,9 @@
 #include <uv.h>
 
 #include "core/secrets.h"
+#include "gateway/agents/react_arguments.h"
 #include "gateway/agents/react_call.h"
-#include "proto/str.h"
+#include "gateway/base/fault.h"
 
 /* A call for core becomes a line of PROTOCOL.md section 8, checked by its decoder: the model must
  * correct what that refuses.  The answer may come from inside of sending it.  A spawn that waits
@@ -39,48 +40,13 @@ static char *make_id(struct react_calls *c, struct str asked)
     return id;
 }
 
-/* Removes the white space and control characters around it. */
-static struct str strip(struct str text)
-{
-    while (text.n && (unsigned char)text.p[text.n - 1] <= ' ')
-        text.n--;
-    while (text.n && (unsigned char)text.p[0] <= ' ')
-        text = str_from(text, 1);
-    return text;
-}
-
-static void set_fault(struct react_call *call, const char *why)
-{
-    free(call->fault);
-    call->fault = xstrdup(str_of(why));
-}
-
-/* The arguments as a compact object; "{}" and a fault when they are malformed.  Some models write
- * nothing, or null, for none, and some write the object as a string once more. */
 static void read_arguments(struct react_call *call, struct str text)
 {
-    struct js_doc *doc = &call->calls->doc;
-    struct buf compact = {0}, inner = {0};
-    text = text.p ? text : STR("");
-    bool is_json = js_parse(doc, text.p, text.n, JS_AGENT);
-    if (is_json && js_type(doc, 0) == JS_STRING) {
-        js_value(doc, 0, &inner);
-        text = buf_str(&inner);
-        is_json = js_parse(doc, text.p, text.n, JS_AGENT);
-    }
-    if (strip(text).n == 0 || (is_json && js_type(doc, 0) == JS_NULL))
-        buf_puts(&compact, "{}");
-    else if (!is_json)
-        set_fault(call, "the arguments are not JSON");
-    else if (js_type(doc, 0) != JS_OBJECT)
-        set_fault(call, "the arguments are not a JSON object");
-    else
-        js_copy(doc, 0, &compact);
-    if (compact.len > MAX_OUTPUT)
-        set_fault(call, "the arguments exceed 256 KiB");
+    struct buf compact = {0};
+    const char *fault = react_arguments_read(&call->calls->doc, text, &compact);
+    call->fault = fault ? xstrdup(str_of(fault)) : NULL;
     call->arguments = xstrdup(call->fault ? STR("{}") : buf_str(&compact));
     buf_done(&compact);
-    buf_done(&inner);
 }
 
 const struct tool *react_calls_find_tool(const struct react_calls *c, const char *name)
@@ -91,25 +57,13 @@ const struct tool *react_calls_find_tool(const struct react_calls *c, const char
     return NULL;
 }
 
-/* A tool's name without the noise of some servers: the model's special tokens after it
- * ("clock<|channel|>…"), its name space before it ("functions.clock"), white space.  "" when
- * nothing valid remains. */
-static struct str plain_name(struct str name)
-{
-    const char *token = name.n ? memmem(name.p, name.n, "<|", 2) : NULL;
-    if (token)
-        name.n = (size_t)(token - name.p);
-    name = strip(name);
-    return str_begins(name, STR("functions.")) ? str_from(name, 10) : name;
-}
-
 static void read_name(struct react_call *call, struct str name)
 {
     call->name = own_text(name);
     call->tool = react_calls_find_tool(call->calls, call->name);
     if (call->tool)
         return;
-    char *plain = own_text(plain_name(name));
+    char *plain = own_text(react_plain_name(name));
     call->tool = react_calls_find_tool(call->calls, plain);
     free(call->tool ? call->name : plain);
     if (call->tool)
@@ -140,6 +94,12 @@ static void put_head(struct react_call *call)
     js_put_field(&t->data, "name", str_of(call->name));
 }
 
+/* The text without the secrets of the configuration. */
+static struct str hide(const struct react_calls *c, struct str text, struct buf *clean)
+{
+    return secrets_hide(c->secrets, text, clean) ? buf_str(clean) : text;
+}
+
 void react_call_close(struct react_call *call, bool good, struct str output)
 {
     struct teller *t = call->calls->teller;
@@ -148,8 +108,7 @@ void react_call_close(struct react_call *call, bool good, struct str output)
     struct buf clean = {0};
     call->state = CALL_CLOSED;
     call->calls->n_open--;
-    if (secrets_hide(call->calls->secrets, output, &clean))
-        output = buf_str(&clean);
+    output = hide(call->calls, output, &clean);
     put_head(call);
     struct str told = event_put_output(&t->data, output);
     js_put_bool(&t->data, "is_error", !good);
@@ -163,6 +122,7 @@ static void on_job_done(void *user, bool good, struct str output)
 {
     struct react_call *call = user;
     react_call_close(call, good, output);
+    FAULT_DIE(TOOL_DONE);
     call->calls->on_closed(call->calls->user);
 }
 
@@ -218,19 +178,21 @@ bool react_call_say(struct react_call *call, struct buf *output)
     return good;
 }
 
-/* The approval that the tool requests. */
-static void ask_approval(struct react_call *call, struct str question)
+/* A question about the call; its answer is taken by take_input. */
+static void react_calls_ask(struct react_call *call, const struct tool_question *q)
 {
     struct react_calls *c = call->calls;
-    struct buf text = {0}, data = {0};
+    struct buf text = {0}, data = {0}, clean = {0};
     buf_putf(&text, "ask-%u", ++c->n_questions);
+    free(call->awaits);
     call->awaits = buf_take(&text);
-    call->asking = true;
     buf_putc(&data, '{');
     js_put_field(&data, "input_id", str_of(call->awaits));
     js_put_field(&data, "call_id", str_of(call->id));
-    js_put_field(&data, "kind", STR("approval"));
-    js_put_field(&data, "prompt", question);
+    if (call->job_asks)
+        js_put_field(&data, "by", STR("tool"));
+    js_put_field(&data, "kind", q->approval ? STR("approval") : STR("question"));
+    js_put_field(&data, "prompt", hide(c, q->prompt, &clean));
     js_put_field(&data, "tool", str_of(call->name));
     js_put_raw(&data, "arguments", str_of(call->arguments));
     buf_putc(&data, '}');
@@ -238,10 +200,51 @@ static void ask_approval(struct react_call *call, struct str question)
                                                .event = EVENT_INPUT_REQUIRED,
                                                .data = buf_str(&data),
                                                .input_id = str_of(call->awaits),
-                                               .approval = true,
-                                               .timeout_s = -1});
+                                               .approval = q->approval,
+                                               .timeout_s = q->timeout_s});
     buf_done(&data);
+    buf_done(&clean);
 }
+
+/* The approval that the tool requests. */
+static void ask_approval(struct react_call *call, struct str question)
+{
+    call->asking = true;
+    react_calls_ask(call,
+                    &(struct tool_question){.prompt = question, .approval = true, .timeout_s = -1});
+}
+
+static bool on_job_ask(void *user, const struct tool_question *question)
+{
+    struct react_call *call = user;
+    if (call->state != CALL_OPEN)
+        return false;
+    call->job_asks = true;
+    react_calls_ask(call, question);
+    return true;
+}
+
+static void on_job_progress(void *user, double progress, struct str note)
+{
+    struct react_call *call = user;
+    struct teller *t = call->calls->teller;
+    struct buf clean = {0};
+    if (call->state != CALL_OPEN)
+        return;
+    teller_begin(t);
+    js_put_key(&t->data, "progress");
+    buf_putf(&t->data, "%.4g", progress);
+    js_put_field(&t->data, "note", hide(call->calls, note, &clean));
+    buf_putc(&t->data, '}');
+    teller_say(t, &(struct agent_line){.kind = LINE_EVENT,
+                                       .event = EVENT_PROGRESS,
+                                       .data = buf_str(&t->data),
+                                       .progress = progress,
+                                       .timeout_s = -1});
+    buf_done(&clean);
+}
+
+static const struct tool_talk job_talk = {.progress = on_job_progress, .ask = on_job_ask};
 
 struct call_name {
     char text[16];
@@ -252,6 +255,7 @@ static struct tool_caller caller_of(const struct react_call *call, struct call_n
     struct tool_caller caller = call->calls->caller;
     int n = snprintf(name->text, sizeof name->text, "%u", call->number);
     caller.call = (struct str){name->text, (size_t)n};
+    caller.talk = &job_talk;
     return caller;
 }
 
@@ -259,8 +263,10 @@ static bool start_now(struct react_call *call, struct buf *output)
 {
     struct call_name name;
     struct tool_caller caller = caller_of(call, &name);
+    FAULT_DIE(TOOL_BEFORE);
     call->job =
         call->tool->start(call->tool, &caller, str_of(call->arguments), on_job_done, call, output);
+    FAULT_DIE(TOOL_AFTER);
     return call->job != NULL;
 }
 
@@ -383,7 +389,9 @@ void react_call_take_up(struct react_call *call)
     bool good = false, starts = call->tool && !call->fault && call->tool->start;
     call->state = CALL_OPEN;
     call->calls->n_open++;
-    if (call->answer && take_up_answer(call))
+    if (call->is_moot && !call->answer)
+        call->calls->teller->events.on_moot(call->calls->teller->task, str_of(call->awaits));
+    if (call->answer && !call->is_moot && take_up_answer(call))
         return;
     if (!(starts ? start_again(call, &output) : is_opened(call, &good, &output)))
         react_call_close(call, good, buf_str(&output));

@@ -7,22 +7,6 @@
 #include "gateway/config/config.h"
 #include "gateway/models/model_stats.h"
 
-void react_input_put_tools(const struct react_settings *s, struct buf *out)
-{
-    buf_putc(out, '[');
-    for (size_t i = 0; i < s->n_tools; i++) {
-        const struct tool *tool = s->tools[i];
-        buf_puts(out, i ? ",{" : "{");
-        js_put_field(out, "type", STR("function"));
-        js_put_raw(out, "function", STR("{"));
-        js_put_field(out, "name", str_of(tool->name));
-        js_put_field(out, "description", str_of(tool->description));
-        js_put_raw(out, "parameters", str_of(tool->parameters));
-        buf_puts(out, "}}");
-    }
-    buf_putc(out, ']');
-}
-
 bool react_input_put_past(const struct react_settings *s, const struct run_spec *spec,
                           struct talk *talk, struct js_doc *doc)
 {

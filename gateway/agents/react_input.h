@@ -10,8 +10,6 @@
 #include "gateway/agents/react_calls.h"
 #include "gateway/agents/talk.h"
 
-/* The tools, as OpenAI's chat completions want them. */
-void react_input_put_tools(const struct react_settings *s, struct buf *out);
 /* Everything before the task's input; doc is scratch.  False for a history that is not a JSON
  * array. */
 bool react_input_put_past(const struct react_settings *s, const struct run_spec *spec,

@@ -43,6 +43,8 @@ static bool fill_run(struct run *r, struct buf *out, size_t begun, size_t end)
     if (r->ack_due)
         buf_putc(out, '\n');
     r->ack_due = false;
+    if (r->writing > 0 || r->left)
+        return true;
     list_each (it, &r->out) {
         struct out_line *l = list_item(it, struct out_line, node);
         if (l->n <= r->out_sent)
@@ -53,6 +55,11 @@ static bool fill_run(struct run *r, struct buf *out, size_t begun, size_t end)
         buf_putc(out, '\n');
         r->out_sent = l->n;
     }
+    if (r->cancel_due)
+        worker_put_cancel(out, r->id);
+    if (r->cancel_due)
+        buf_putc(out, '\n');
+    r->cancel_due = false;
     return true;
 }
 
@@ -176,12 +183,23 @@ static void resume_runs(struct instance *i, const struct worker_decoder *d,
     struct list before;
     list_init(&before);
     list_splice(&before, &i->runs);
+    list_each (it, &i->workers->adrift) {
+        struct run *r = list_item(it, struct run, at);
+        if (strcmp(r->of_worker, i->worker->config->name) != 0 ||
+            strcmp(r->of_instance, i->id) != 0)
+            continue;
+        run_adopt(r, i);
+        list_remove(&r->at);
+        list_push(&before, &r->at);
+    }
     for (struct list *node; (node = list_pop(&before)) != NULL;) {
         struct run *r = list_item(node, struct run, at);
         uint64_t received = 0;
         bool has = worker_frame_opens(d, hello, r->id, &received);
         list_push(&i->runs, &r->at);
-        if (has || (r->out_acked == 0 && r->in_n == 0))
+        if (r->left)
+            continue;
+        if (has || (r->out_acked == 0 && r->in_n == 0 && r->last == 0))
             run_resume(r, received);
         else
             run_lose(r, "its worker came back without it");
@@ -198,7 +216,7 @@ static void put_welcome(struct instance *i, const struct worker_decoder *d,
     js_put_raw(&line, "open", STR("{"));
     list_each (it, &i->runs) {
         const struct run *r = list_item(it, struct run, at);
-        if (worker_frame_opens(d, hello, r->id, &received))
+        if (worker_frame_opens(d, hello, r->id, &received)) /* also one that was left */
             js_put_int(&line, r->id, (int64_t)r->in_durable);
     }
     buf_puts(&line, "}}");

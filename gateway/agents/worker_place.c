@@ -77,6 +77,17 @@ void places_give(struct workers *w)
     }
 }
 
+static void on_due(struct timer *timer)
+{
+    places_give(container_of(timer, struct workers, due));
+}
+
+void places_due(struct workers *w)
+{
+    w->due.fire = on_due;
+    timer_arm(&w->hub->clock, &w->due, w->hub->clock.now_ms);
+}
+
 void place_wait(struct run *r, bool first)
 {
     struct workers *w = r->workers;
@@ -84,6 +95,7 @@ void place_wait(struct run *r, bool first)
         list_push_front(&w->waiting, &r->at);
     else
         list_push(&w->waiting, &r->at);
+    r->place = RUN_WAITING;
     w->n_waiting++;
     if (r->agent->wait_ms)
         timer_arm(&w->hub->clock, &r->timer, w->hub->clock.now_ms + r->agent->wait_ms);
@@ -92,6 +104,7 @@ void place_wait(struct run *r, bool first)
 void place_leave(struct run *r)
 {
     list_remove(&r->at);
-    r->workers->n_waiting--;
+    r->workers->n_waiting -= r->place == RUN_WAITING;
+    r->place = RUN_NOWHERE;
     timer_disarm(&r->workers->hub->clock, &r->timer);
 }

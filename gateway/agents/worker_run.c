@@ -1,14 +1,13 @@
-/* A run at a worker: numbered lines in both directions.
+/* A run at a worker: core's port, and where the run is.
  *
- *              place_wait            run_give              end, or lost
- *   start ───────────────▶ waiting ───────────▶ given ──────────────────▶ ended ─────▶ freed
- *                             ▲      lost, and nothing came of it │
- *                             └───────────────────────────────────┘
+ *   start ──▶ waiting ──note──▶ given ───────────────▶ ended ──▶ freed
+ *                ▲               │  ▲     end, or lost
+ *                └───────────────┘  │ its instance comes back
+ *            lost, nothing came     │
+ *   resume ──▶ adrift ──────────────┘
  *
- * - A line to the agent stays in `out` until the worker has received it, and is sent again to a
- *   connection that comes back without it.
- * - A line of the agent is acknowledged when the batch that has its events is committed.  The last
- *   one, the end, is acknowledged by `gone`: so a run outlives core's free until that is on disk.
+ * A worker is told of a run when a note says so on disk.  So a next gateway knows which runs no
+ * worker can have, and which one may still come back with each of the others.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,6 @@
 
 #define RUN_MAGIC 0x776f726bu
 #define OUT_MOST (1024 * 1024) /* bytes that wait for the worker, beside the run line */
-#define REASON_MOST 4096       /* bytes */
 
 struct map_key run_key(const struct map_node *node)
 {
@@ -61,87 +59,76 @@ static void share_unref(struct workers *w, struct share *s)
     free(s);
 }
 
-/* --- lines to the agent ----------------------------------------------------------------------- */
-
-static void out_put(struct run *r, struct str line)
-{
-    struct buf frame = {0};
-    worker_put_line(&frame, r->id, ++r->out_n, line);
-    struct out_line *l = xalloc(sizeof *l + frame.len);
-    *l = (struct out_line){.n = r->out_n, .len = frame.len};
-    memcpy(l->bytes, frame.bytes, frame.len);
-    buf_done(&frame);
-    list_push(&r->out, &l->node);
-    r->out_bytes += l->len;
-    if (r->instance)
-        instance_wake(r->instance, r);
-}
-
-static void out_drop(struct run *r, uint64_t upto)
-{
-    while (!list_is_empty(&r->out)) {
-        struct out_line *l = list_item(r->out.next, struct out_line, node);
-        if (l->n > upto)
-            return;
-        list_remove(&l->node);
-        r->out_bytes -= l->len;
-        if (l->n == 1 && r->agent->rerun && r->in_n == 0)
-            r->first = l;
-        else
-            free(l);
-    }
-}
-
-bool run_acked(struct run *r, uint64_t n)
-{
-    if (n > r->out_sent)
-        return false;
-    if (n <= r->out_acked)
-        return true;
-    r->out_acked = n;
-    out_drop(r, n);
-    if (r->message && r->message <= n && r->task && !r->ended && r->events.on_room)
-        r->events.on_room(r->task); /* core offers it again, and deliver recognizes it */
-    return true;
-}
-
 /* --- places ----------------------------------------------------------------------------------- */
 
-void run_give(struct run *r, struct instance *i)
+/* For the next gateway: to which instance the run was given, and how far that has its lines. */
+void run_keep(struct run *r)
 {
+    struct buf note = {0};
+    buf_putc(&note, '{');
+    js_put_field(&note, "worker", str_of(r->of_worker));
+    js_put_field(&note, "instance", str_of(r->of_instance));
+    js_put_int(&note, "last", (int64_t)r->last);
+    buf_putc(&note, '}');
+    r->events.on_note(r->task, true, buf_str(&note));
+    buf_done(&note);
+}
+
+static void take_place(struct run *r, struct instance *i)
+{
+    r->place = RUN_GIVEN;
     r->instance = i;
     r->share->given++;
     i->n_runs++;
     i->worker->n_runs++;
-    r->workers->stats.given++;
     list_push(&i->runs, &r->at);
-    instance_wake(i, r);
 }
 
-/* The place is free, but is not given to anybody yet. */
-static void run_leave(struct run *r)
+void run_give(struct run *r, struct instance *i)
+{
+    take_place(r, i);
+    r->workers->stats.given++;
+    free(r->of_worker);
+    free(r->of_instance);
+    r->of_worker = xstrdup(str_of(i->worker->config->name));
+    r->of_instance = xstrdup(str_of(i->id));
+    r->writing++;
+    run_keep(r);
+    r->events.when_committed(r->task);
+}
+
+void run_adopt(struct run *r, struct instance *i)
+{
+    place_leave(r);
+    take_place(r, i);
+}
+
+void run_leave(struct run *r)
 {
     struct instance *i = r->instance;
     if (!i)
         return;
     r->instance = NULL;
+    r->place = RUN_NOWHERE;
     r->share->given--;
     i->n_runs--;
     i->worker->n_runs--;
-    i->n_paused -= r->paused;
+    i->n_paused -= r->counts;
+    r->counts = false;
     list_remove(&r->at);
     list_remove(&r->ready);
     instance_hold(i);
 }
 
-static void worker_run_drop(struct run *r)
+void run_drop_now(struct run *r)
 {
-    ASSERT(!r->instance);
-    out_drop(r, r->out_n);
-    free(r->first);
+    ASSERT(r->place == RUN_NOWHERE);
+    run_drop_lines(r);
     list_remove(&r->told);
     map_remove(&r->workers->runs, &r->node);
     share_unref(r->workers, r->share);
+    free(r->of_worker);
+    free(r->of_instance);
     r->magic = 0;
     free(r);
 }
@@ -149,10 +136,10 @@ static void worker_run_drop(struct run *r)
 void run_forget(struct run *r)
 {
     run_leave(r);
-    worker_run_drop(r);
+    run_drop_now(r);
 }
 
-static void run_end(struct run *r, enum run_end end, struct str text)
+void run_end_with(struct run *r, enum run_end end, struct str text)
 {
     if (r->ended || !r->task)
         return;
@@ -160,8 +147,7 @@ static void run_end(struct run *r, enum run_end end, struct str text)
     r->events.on_end(r->task, end, text);
 }
 
-/* The worker need not keep the run any longer. */
-static void say_gone(struct run *r)
+void run_say_gone(struct run *r)
 {
     struct instance *i = r->instance;
     if (i && i->is_here) {
@@ -175,11 +161,10 @@ static void say_gone(struct run *r)
 /* Nothing came of it: the next instance gets all of its lines, from the first on. */
 static void run_wait_again(struct run *r)
 {
-    run_leave(r);
-    if (r->first)
+    if (r->first) {
         list_push_front(&r->out, &r->first->node);
-    if (r->first)
         r->out_bytes += r->first->len;
+    }
     r->first = NULL;
     r->out_sent = r->out_acked = 0;
     place_wait(r, true);
@@ -187,109 +172,33 @@ static void run_wait_again(struct run *r)
 
 void run_lose(struct run *r, const char *why)
 {
-    bool lost_lines = r->out_acked > 1; /* beside the run line: a message that it had received */
+    bool nothing_came = r->in_n == 0 && r->out_acked <= 1 && r->last == 0;
     r->workers->stats.lost += !r->ended;
-    if (r->agent->rerun && r->in_n == 0 && !lost_lines && r->task && !r->ended) {
+    if (r->place == RUN_ADRIFT)
+        place_leave(r);
+    run_leave(r);
+    if (r->agent->rerun && nothing_came && r->task && !r->ended && !r->left) {
         run_wait_again(r);
         return;
     }
-    run_leave(r);
-    run_end(r, RUN_LOST, str_of(why));
+    if (!r->left)
+        run_end_with(r, RUN_LOST, str_of(why));
     if (!r->task)
-        worker_run_drop(r);
+        run_drop_now(r);
 }
 
 void run_resume(struct run *r, uint64_t received)
 {
-    r->out_sent = r->out_n; /* anything that was put may have arrived */
-    if (received < r->out_acked || !run_acked(r, received)) {
+    bool unlikely = received < r->out_acked || (received > r->out_n && !r->resumed);
+    if (unlikely) {
         run_lose(r, "the worker came back with another number of received lines");
         return;
     }
+    r->out_sent = r->out_n > received ? r->out_n : received; /* all of it may have arrived */
+    (void)run_acked(r, received);
     r->out_sent = received;
+    r->cancel_due = r->cancelled;
     instance_wake(r->instance, r);
-}
-
-/* --- lines of the agent ----------------------------------------------------------------------- */
-
-static void note(struct run *r)
-{
-    if (!list_is_in(&r->told))
-        list_push(&r->workers->noted, &r->told);
-}
-
-static void line_hand_over(struct run *r, struct str text)
-{
-    if (!r->task || r->ended || r->events.on_line(r->task, text) || r->paused || !r->instance)
-        return;
-    r->paused = true;
-    r->instance->n_paused++;
-    instance_hold(r->instance);
-}
-
-bool run_take(struct run *r, const struct worker_frame *frame, struct str text)
-{
-    if (frame->n > r->in_n + 1)
-        return false;
-    if (frame->n <= r->in_n) /* sent again, because the connection broke before its ack */
-        return true;
-    r->in_n = frame->n;
-    free(r->first);
-    r->first = NULL;
-    note(r);
-    if (frame->kind == WORKER_LINE)
-        line_hand_over(r, text);
-    else
-        run_end(r, frame->failed ? RUN_FAILED : RUN_DONE,
-                frame->failed && !frame->reason.n ? STR("the worker gave no reason")
-                                                  : js_fit(frame->reason, REASON_MOST));
-    return true;
-}
-
-/* --- acknowledgements ------------------------------------------------------------------------- */
-
-static void run_committed(struct run *r, int status)
-{
-    if (status == 0)
-        r->in_durable = r->in_flying;
-    bool all = r->in_durable == r->in_n;
-    if (!all && status == 0)
-        note(r);
-    if (r->ended && !r->task && (all || status < 0)) {
-        say_gone(r);
-        worker_run_drop(r);
-        return;
-    }
-    r->ack_due = r->in_durable > 0;
-    if (r->instance)
-        instance_wake(r->instance, r);
-}
-
-static void on_lines_committed(struct waiter *waiter, int status)
-{
-    struct workers *w = container_of(waiter, struct workers, committed);
-    struct list done;
-    list_init(&done);
-    list_splice(&done, &w->flying);
-    w->waits = false;
-    for (struct list *node; (node = list_pop(&done)) != NULL;)
-        run_committed(list_item(node, struct run, told), status);
-    places_give(w);
-    runs_told(w);
-}
-
-void runs_told(struct workers *w)
-{
-    if (w->waits || list_is_empty(&w->noted))
-        return;
-    list_splice(&w->flying, &w->noted);
-    list_each (it, &w->flying) {
-        struct run *r = list_item(it, struct run, told);
-        r->in_flying = r->in_n;
-    }
-    w->waits = true;
-    w->committed.done = on_lines_committed;
-    journal_wait(&w->hub->journal, &w->committed);
 }
 
 /* --- the port --------------------------------------------------------------------------------- */
@@ -298,54 +207,66 @@ static void on_wait_over(struct timer *timer)
 {
     struct run *r = container_of(timer, struct run, timer);
     char why[64];
+    if (r->place == RUN_ADRIFT) {
+        run_lose(r, "its worker did not come back after a restart of the gateway");
+        places_give(r->workers);
+        return;
+    }
     snprintf(why, sizeof why, "no worker took it within %lld s",
              (long long)(r->agent->wait_ms / 1000));
     place_leave(r);
-    run_end(r, RUN_FAILED, str_of(why));
+    run_end_with(r, RUN_FAILED, str_of(why));
 }
 
-static struct run *worker_start(void *settings, const struct run_spec *spec,
-                                const struct run_events *events, void *task, char *ret_error)
+static struct run *worker_run_new(const struct worker_agent *agent, const struct run_spec *spec,
+                                  const struct run_events *events, void *task)
 {
-    const struct worker_agent *agent = settings;
-    struct workers *w = agent->workers;
     struct run *r = xcalloc(sizeof *r);
     struct buf line = {0};
-    (void)ret_error;
     ASSERT(spec->task_id.n <= WORKER_MAX_RUN);
     r->magic = RUN_MAGIC;
-    r->workers = w;
+    r->workers = agent->workers;
     r->agent = agent;
     r->events = *events;
     r->task = task;
     r->timer.fire = on_wait_over;
     memcpy(r->id, spec->task_id.p, spec->task_id.n);
     list_init(&r->out);
-    r->share = share_ref(w, spec->owner);
-    map_put(&w->runs, &r->node);
+    list_init(&r->behind);
+    r->share = share_ref(r->workers, spec->owner);
+    map_put(&r->workers->runs, &r->node);
     run_line_put(&line, spec);
     line.len -= strlen("}\n");
     js_put_field(&line, "agent", str_of(agent->name));
     buf_putc(&line, '}');
-    out_put(r, buf_str(&line));
+    run_put(r, 1, buf_str(&line));
     buf_done(&line);
     r->out_most = r->out_bytes + OUT_MOST;
+    return r;
+}
+
+static struct run *worker_start(void *settings, const struct run_spec *spec,
+                                const struct run_events *events, void *task, char *ret_error)
+{
+    struct run *r = worker_run_new(settings, spec, events, task);
+    (void)ret_error;
     place_wait(r, false);
-    places_give(w);
+    places_due(r->workers);
     return r;
 }
 
 static void worker_cancel(struct run *run)
 {
     struct run *r = worker_run_of(run);
-    if (r->ended)
+    if (r->ended || r->cancelled)
         return;
-    if (r->instance) {
-        out_put(r, STR("{\"type\":\"cancel\"}"));
+    r->cancelled = r->cancel_due = true;
+    if (r->instance)
+        instance_wake(r->instance, r);
+    if (r->place != RUN_WAITING)
         return;
-    }
     place_leave(r);
-    run_end(r, RUN_FAILED, STR("no worker had taken it"));
+    run_end_with(r, RUN_FAILED, STR("no worker had taken it"));
 }
 
 static void worker_kill(struct run *run)
@@ -354,36 +275,24 @@ static void worker_kill(struct run *run)
     if (r->ended)
         return;
     if (r->instance)
-        say_gone(r);
+        run_say_gone(r);
     else
         place_leave(r);
-    run_end(r, RUN_FAILED, STR("the worker did not stop it in time"));
+    run_end_with(r, RUN_FAILED, STR("the worker did not stop it in time"));
 }
 
-/* As with a pipe: a message is accepted when the worker has received it.  Until then it is refused,
- * and recognized when it is tried again. */
-static bool message_put(struct run *r, struct str line)
-{
-    if (!r->message) {
-        out_put(r, line);
-        r->message = r->out_n;
-    }
-    if (r->out_acked < r->message)
-        return false;
-    r->message = 0;
-    return true;
-}
-
-static bool worker_deliver(struct run *run, struct str line)
+static bool worker_deliver_at(struct run *run, uint64_t position, struct str line)
 {
     struct run *r = worker_run_of(run);
-    if (r->ended)
+    if (r->ended || r->left)
         return false;
-    if (str_begins(line, STR("{\"type\":\"message\",")))
-        return message_put(r, line);
+    if (position < r->out_acked) { /* the worker has it from an earlier gateway */
+        r->events.on_taken(r->task, position);
+        return true;
+    }
     if (r->out_bytes + line.n > r->out_most)
         return false;
-    out_put(r, line);
+    run_put(r, position + 1, line);
     return true;
 }
 
@@ -395,12 +304,8 @@ static bool worker_is_deaf(struct run *run)
 static void worker_unpause(struct run *run)
 {
     struct run *r = worker_run_of(run);
-    if (r->paused && r->instance) {
-        r->instance->n_paused--;
-        r->paused = false;
-        instance_hold(r->instance);
-    }
-    r->paused = false;
+    if (!r->left)
+        run_go_on(r);
 }
 
 static bool worker_waits(struct run *run)
@@ -409,22 +314,143 @@ static bool worker_waits(struct run *run)
     return !r->ended && (!r->instance || !r->instance->is_here);
 }
 
+/* The note is on disk. */
+static void worker_proceed(struct run *run)
+{
+    struct run *r = worker_run_of(run);
+    r->writing--;
+    if (r->instance)
+        instance_wake(r->instance, r);
+}
+
+/* The worker keeps a run that was left: it hears nothing of it from here on. */
+static void worker_leave(struct run *run)
+{
+    struct run *r = worker_run_of(run);
+    r->left = true;
+    if (r->place == RUN_WAITING || r->place == RUN_ADRIFT)
+        place_leave(r);
+}
+
 static void worker_free(struct run *run)
 {
     if (!run)
         return;
     struct run *r = worker_run_of(run);
     struct workers *w = r->workers;
-    bool waits = !r->ended && !r->instance;
-    if (waits)
+    if (r->place == RUN_WAITING || r->place == RUN_ADRIFT)
         place_leave(r);
     r->task = NULL;
-    worker_unpause(r);
-    if (r->ended && r->instance && r->in_durable < r->in_n)
-        return; /* until its end is on disk */
-    say_gone(r);
-    worker_run_drop(r);
+    r->paused = false;
+    if (r->instance && (r->left || (r->ended && r->in_durable < r->in_n)))
+        return; /* until its end is on disk, or the gateway's own */
+    run_say_gone(r);
+    run_drop_now(r);
     places_give(w);
+}
+
+/* --- after a restart -------------------------------------------------------------------------- */
+
+/* All that a worker has said stays: it is read on from the mark. */
+struct recall {
+    struct workers *workers;
+    char *worker, *instance; /* NULL: none was told of the run */
+    uint64_t last;
+};
+
+static void worker_forget(struct recall *recall)
+{
+    if (recall->workers->recalled == recall)
+        recall->workers->recalled = NULL;
+    recall->workers->n_recalls--;
+    free(recall->worker);
+    free(recall->instance);
+    free(recall);
+}
+
+static char *note_text(const struct js_doc *doc, const char *key)
+{
+    struct buf text = {0};
+    uint32_t node = js_get(doc, 0, key);
+    if (node)
+        js_value(doc, node, &text);
+    buf_putc(&text, 0);
+    return buf_take(&text);
+}
+
+static bool read_note(struct recall *recall, struct str note)
+{
+    struct js_doc doc = {0};
+    int64_t last = -1;
+    bool read = js_parse(&doc, note.p, note.n, JS_OURS) && js_type(&doc, 0) == JS_OBJECT &&
+                js_get(&doc, 0, "last") && js_int(&doc, js_get(&doc, 0, "last"), &last) &&
+                last >= 0;
+    if (read) {
+        recall->worker = note_text(&doc, "worker");
+        recall->instance = note_text(&doc, "instance");
+        recall->last = (uint64_t)last;
+    }
+    js_done(&doc);
+    return read;
+}
+
+static struct recall *worker_recall(void *settings, struct recall *recall,
+                                    const struct recalled *item, bool *ret_settled)
+{
+    const struct worker_agent *agent = settings;
+    if (!recall) {
+        recall = xcalloc(sizeof *recall);
+        recall->workers = agent->workers;
+        agent->workers->recalled = recall;
+        agent->workers->n_recalls++;
+    }
+    *ret_settled = true;
+    if (item->standing && !read_note(recall, item->note)) {
+        worker_forget(recall);
+        return NULL;
+    }
+    return recall;
+}
+
+/* It is asked for the task whose notes were told last. */
+static bool worker_is_there(void *settings, struct str task_id, uint64_t *ret_last,
+                            char ret_why[256])
+{
+    const struct workers *w = ((const struct worker_agent *)settings)->workers;
+    const struct recall *recall = w->recalled;
+    (void)task_id;
+    *ret_last = recall ? recall->last : 0;
+    for (size_t i = 0; recall && recall->worker && i < w->n; i++)
+        if (strcmp(w->list[i].config->name, recall->worker) == 0)
+            return true;
+    snprintf(ret_why, 256, "the gateway was restarted, and its worker is no longer configured");
+    return recall && !recall->worker;
+}
+
+static struct run *worker_resume(void *settings, const struct run_spec *spec,
+                                 const struct resumption *from, const struct run_events *events,
+                                 void *task, char *ret_error)
+{
+    struct run *r = worker_run_new(settings, spec, events, task);
+    struct workers *w = r->workers;
+    (void)ret_error;
+    r->resumed = true;
+    r->in_n = r->in_handed = r->in_settled = r->in_flying = r->in_durable = from->mark;
+    r->last = from->recall->last;
+    r->of_worker = from->recall->worker;
+    r->of_instance = from->recall->instance;
+    from->recall->worker = from->recall->instance = NULL;
+    worker_forget(from->recall);
+    if (!r->of_instance) {
+        place_wait(r, false);
+        places_due(w);
+        return r;
+    }
+    r->place = RUN_ADRIFT;
+    list_push(&w->adrift, &r->at);
+    timer_arm(&w->hub->clock, &r->timer,
+              w->hub->clock.now_ms + (msec_t)w->config->worker_grace_s * 1000);
+    return r;
 }
 
 const struct agent_ops agent_worker_ops = {
@@ -432,9 +458,15 @@ const struct agent_ops agent_worker_ops = {
     .start = worker_start,
     .cancel = worker_cancel,
     .kill = worker_kill,
-    .deliver = worker_deliver,
     .is_deaf = worker_is_deaf,
     .unpause = worker_unpause,
     .waits = worker_waits,
     .free = worker_free,
+    .proceed = worker_proceed,
+    .recall = worker_recall,
+    .forget = worker_forget,
+    .is_there = worker_is_there,
+    .resume = worker_resume,
+    .leave = worker_leave,
+    .deliver_at = worker_deliver_at,
 };

@@ -74,6 +74,11 @@ struct instance *workers_hello(struct workers *w, const struct worker_decoder *d
     return found ? instance_hello(w, found, d, hello, wire, ret_why) : NULL;
 }
 
+bool workers_are_resuming(const struct workers *w)
+{
+    return w->n_recalls > 0;
+}
+
 /* --- opening and closing ---------------------------------------------------------------------- */
 
 struct workers *workers_open(const struct config *config, struct hub *hub, struct buf *ret_faults)
@@ -86,7 +91,7 @@ struct workers *workers_open(const struct config *config, struct hub *hub, struc
     w->list = xcalloc((w->n + 1) * sizeof *w->list);
     for (size_t i = 0; i < w->n; i++)
         w->list[i].config = &config->workers[i];
-    struct list *const lists[] = {&w->instances, &w->waiting, &w->noted, &w->flying};
+    struct list *const lists[] = {&w->instances, &w->waiting, &w->adrift, &w->noted, &w->flying};
     for (size_t i = 0; i < countof(lists); i++)
         list_init(lists[i]);
     map_init(&w->runs, no_secret, run_key);
@@ -96,6 +101,12 @@ struct workers *workers_open(const struct config *config, struct hub *hub, struc
     return NULL;
 }
 
+void workers_add_secrets(const struct workers *w, struct secrets *s)
+{
+    for (size_t i = 0; i < w->n; i++)
+        secrets_add(s, buf_str(&w->list[i].secret));
+}
+
 void workers_start(struct workers *w)
 {
     map_init(&w->shares, w->hub->streams.secret, share_key);
@@ -103,6 +114,7 @@ void workers_start(struct workers *w)
 
 void workers_stop(struct workers *w)
 {
+    timer_disarm(&w->hub->clock, &w->due);
     list_each (it, &w->instances)
         timer_disarm(&w->hub->clock, &list_item(it, struct instance, all)->grace);
 }

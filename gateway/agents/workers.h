@@ -17,12 +17,14 @@
  * Errors:   workers_open: each secret that cannot be used, by the key of its file.
  * Lost:     an instance that does not come back in time has lost its runs.  They end as RUN_LOST,
  *           or wait for another instance if nothing came of them and their agent allows it.
+ * Restart:  runs go on with the next gateway, which waits as long for their instances.
  */
 #ifndef GATEWAY_AGENTS_WORKERS_H
 #define GATEWAY_AGENTS_WORKERS_H
 
 #include "core/agent.h"
 #include "core/hub.h"
+#include "core/secrets.h"
 #include "gateway/config/config.h"
 #include "proto/worker_frame.h"
 
@@ -41,6 +43,7 @@ extern const struct agent_ops agent_worker_ops;
 /* NULL, with all faults appended, one a line.  The configuration and the hub must outlive it; the
  * hub need not be open yet. */
 struct workers *workers_open(const struct config *config, struct hub *hub, struct buf *ret_faults);
+void workers_add_secrets(const struct workers *w, struct secrets *s);
 void workers_start(struct workers *w); /* the hub is open */
 void workers_stop(struct workers *w);  /* the hub is about to close */
 void workers_close(struct workers *w); /* and is closed; NULL is allowed */
@@ -57,6 +60,9 @@ struct worker_wire {
     void *arg;
 };
 
+/* Runs of an earlier gateway have not all begun again: no hello may come yet, because its worker
+ * would learn that they are over. */
+bool workers_are_resuming(const struct workers *w);
 /* A hello: the instance, new or returned, whose connection is wire from now on.  NULL: the name or
  * the secret is wrong, or (ret_code) the hello is. */
 struct instance *workers_hello(struct workers *w, const struct worker_decoder *d,

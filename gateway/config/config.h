@@ -100,7 +100,10 @@ struct config_agent {
     uint32_t pool_idle_s, pool;  /* acp: processes that wait for a next turn */
     bool kept;                   /* exec: its program outlives the gateway … */
     uint32_t keep_s;             /* … by so long at most */
-    char *url;                   /* http */
+    struct {
+        bool files, terminals; /* acp: what the gateway serves as its client */
+    } client;
+    char *url;                          /* http */
     struct config_upstream upstream;    /* http */
     uint32_t max_turns;                 /* react */
     uint32_t wait_s;                    /* worker: for a place; 0: for ever */
@@ -120,6 +123,33 @@ struct config_agent {
 #define CONFIG_CONNECTIONS 100000
 #define REACT_MAX_TURNS 10 /* when max_turns is not given */
 
+/* When the user is asked before a tool of an MCP server is called. */
+enum mcp_approve { MCP_APPROVE_BY_HINT, MCP_APPROVE_ALWAYS, MCP_APPROVE_NEVER };
+
+/* In the order of their names in config_keys.c. */
+enum mcp_sandbox { MCP_SANDBOX_NONE, MCP_SANDBOX_BUBBLEWRAP };
+
+/* A server of the Model Context Protocol: a program, or a URL. */
+struct config_mcp {
+    char *name;
+    struct config_texts command; /* argv */
+    struct config_texts env;     /* "KEY=value" */
+    char *cwd;
+    char *url;
+    struct config_texts headers; /* "Name: value" */
+    char *headers_file;          /* more of them, one a line */
+    char *ca_file;
+    struct config_texts allow; /* tools; none: all */
+    uint32_t approve;          /* enum mcp_approve */
+    uint32_t timeout_s;        /* longest silence of a call */
+    uint32_t longest_s;        /* longest call */
+    uint32_t sandbox;          /* enum mcp_sandbox */
+    struct config_texts paths; /* in the sandbox: PATH, or PATH:ro */
+    bool network;              /* in the sandbox */
+};
+
+#define MCP_TOOL "mcp:" /* "mcp:SERVER/TOOL", "mcp:SERVER/" "*": in an agent's tools */
+
 struct config_hook {
     char *name, *url, *secret_file;
     char *ca_file;
@@ -136,7 +166,8 @@ struct config_hook {
     X(FACE_AG_UI, "ag_ui", "AG-UI, at /v1/ag-ui/{agent}")                                   \
     X(FACE_A2A, "a2a", "the Agent2Agent protocol, at /v1/a2a")                              \
     X(FACE_MCP, "mcp", "agents as tools of the Model Context Protocol, at /v1/mcp")         \
-    X(FACE_ACP, "acp", "the Agent Client Protocol on a WebSocket, at /v1/acp")
+    X(FACE_ACP, "acp", "the Agent Client Protocol on a WebSocket, at /v1/acp")              \
+    X(FACE_DURABLE_STREAMS, "durable_streams", "tasks as Durable Streams to read, at /v1/stream")
 
 enum config_face {
 #define X(name, key, doc) name,
@@ -192,6 +223,8 @@ struct config {
     bool serves_guests; /* guests, or no keys */
     struct config_model *models;
     size_t n_models;
+    struct config_mcp *mcp;
+    size_t n_mcp;
     struct config_agent *agents; /* at least one */
     size_t n_agents;
     struct {
@@ -267,6 +300,10 @@ void config_print_keys(struct buf *out);
 
 /* A coding agent: it works in the folder that it is started in, and runs commands. */
 bool config_is_coder(const struct config_agent *agent);
+/* The server that an agent's tool "mcp:SERVER/TOOL" is of, and the tool in ret_tool; NULL when
+ * there is none, or the text is no such tool. */
+const struct config_mcp *config_find_mcp(const struct config *c, const char *tool,
+                                         const char **ret_tool);
 /* NULL for "builtin" (also when models has an entry of kind builtin and that name). */
 const struct config_model *config_find_model(const struct config *c, const char *name);
 

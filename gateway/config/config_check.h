@@ -21,5 +21,6 @@ bool config_is_name(const char *text); /* it may appear in a log, a header and a
 
 void config_check_agents(struct config *c, struct faults *f);
 void config_check_workers(const struct config *c, struct faults *f); /* config_workers.c */
+void config_check_mcp(const struct config *c, struct faults *f);     /* config_mcp.c */
 
 #endif

@@ -123,7 +123,8 @@ static void check_tools(const struct config_agent *agent, size_t at, struct faul
     for (size_t i = 0; tool_names[i]; i++)
         buf_putf(&names, "%s%s", i ? ", " : "", tool_names[i]);
     for (size_t i = 0; i < agent->tools.n; i++)
-        if (key_choice(tool_names, agent->tools.list[i]) < 0)
+        if (key_choice(tool_names, agent->tools.list[i]) < 0 &&
+            !str_begins(str_of(agent->tools.list[i]), STR(MCP_TOOL)))
             fault(f, config_path("agents[%zu].tools[%zu]", at, i).text,
                   "there is no such tool; the tools are %s", names.bytes);
     buf_done(&names);
@@ -136,11 +137,20 @@ bool config_is_coder(const struct config_agent *agent)
             (agent->form == AGENT_FORM_CLAUDE || agent->form == AGENT_FORM_CODEX));
 }
 
+/* One of the gateway's, not of an MCP server. */
+static bool has_own_tool(const struct config_agent *agent)
+{
+    for (size_t i = 0; i < agent->tools.n; i++)
+        if (!str_begins(str_of(agent->tools.list[i]), STR(MCP_TOOL)))
+            return true;
+    return false;
+}
+
 static void check_program(struct config_agent *agent, size_t at, struct faults *f)
 {
     if (agent->command.n == 0 || !*agent->command.list[0])
         fault(f, config_path("agents[%zu].command", at).text, "is missing: a program to run");
-    if (agent->tools.n && (agent->kind == AGENT_ACP || agent->form != AGENT_FORM_HOLDFAST))
+    if (has_own_tool(agent) && (agent->kind == AGENT_ACP || agent->form != AGENT_FORM_HOLDFAST))
         fault(f, config_path("agents[%zu].tools", at).text,
               "are for programs of the form holdfast only: others have tools of their own");
     if (agent->input != INPUT_STDIN && agent->form != AGENT_FORM_TEXT)

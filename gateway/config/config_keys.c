@@ -3,7 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
+
+#include "proto/mcp/mcp_tool.h"
 
 #define MAX_SECONDS 31536000 /* a year */
 #define MAX_COUNT 10000000
@@ -24,6 +25,8 @@ static const char *const restart_kinds[] = {"continue", "fail", NULL};
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
 static const char *const sandbox_kinds[] = {"bubblewrap", "none", NULL};
+static const char *const mcp_approves[] = {"unless_read_only", "always", "never", NULL};
+static const char *const mcp_sandboxes[] = {"none", "bubblewrap", NULL};
 static const char *const error_kinds[] = {"full", "short", NULL};
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
@@ -123,6 +126,14 @@ static const struct key model_keys[] = {
 };
 TABLE(model_table, model_keys);
 
+static const struct key client_keys[] = {
+    {"files", "reads and writes of text files in the folder", BOOL(config_agent, client.files),
+     .number = 1},
+    {"terminals", "commands that it runs through the gateway, in the folder",
+     BOOL(config_agent, client.terminals), .number = 1},
+};
+TABLE(client_table, client_keys);
+
 static const struct key budget_keys[] = {
     {"tokens", "tokens, by the usage that the model's server counts; 0: no limit",
      INT(config_agent, budget.tokens, 0, INT32_MAX, 0)},
@@ -145,7 +156,8 @@ static const struct key agent_keys[] = {
      INT(config_agent, max_turns, 1, 1000, REACT_MAX_TURNS)},
     {"budget", "react: what a task may use before it asks its user whether to go on",
      GROUP(budget_table)},
-    {"tools", "tools that it may call", TEXTS(config_agent, tools, 64)},
+    {"tools", "tools that it may call; mcp:SERVER/TOOL, mcp:SERVER/*: those of an entry of mcp",
+     TEXTS(config_agent, tools, 64)},
     {"command", "exec, acp: program and arguments", TEXTS(config_agent, command, 1024)},
     {"env", "exec, acp: environment besides PATH, HOME and LANG", ENV(config_agent, env, 1024)},
     {"cwd",
@@ -159,6 +171,8 @@ static const struct key agent_keys[] = {
      CHOICE(config_agent, input, agent_inputs, INPUT_STDIN)},
     {"auth_method", "acp: id of the authentication method, for agents that ask",
      TEXT(config_agent, auth_method, 256)},
+    {"client", "acp: what the gateway serves; what it refuses, the agent does by itself",
+     GROUP(client_table)},
     {"pool_idle_s", "acp: how long a process waits for the next turn; 0: not at all",
      INT(config_agent, pool_idle_s, 0, MAX_SECONDS, 300)},
     {"pool", "acp: limit of waiting processes", INT(config_agent, pool, 0, 10000, 8)},
@@ -188,6 +202,35 @@ static const struct key agent_keys[] = {
      .computed = "continue for react and kept exec, otherwise fail"},
 };
 TABLE(agent_table, agent_keys);
+
+static const struct key mcp_keys[] = {
+    {"name", "the name in agents' tools: small letters, digits and -",
+     TEXT(config_mcp, name, MCP_SERVER_BYTES), .required = true},
+    {"command", "program and arguments of a server over stdio", TEXTS(config_mcp, command, 1024)},
+    {"env", "environment besides PATH, HOME and LANG", ENV(config_mcp, env, 1024)},
+    {"cwd", "working directory; relative paths in command start here",
+     TEXT(config_mcp, cwd, MAX_PATH_TEXT), .computed = "the gateway's own"},
+    {"url", "URL of a server over streamable HTTP", URL(config_mcp, url)},
+    {"headers", "additional headers for each request", HEADERS(config_mcp, headers, 64)},
+    {"headers_file", "file with more of them, one a line",
+     TEXT(config_mcp, headers_file, MAX_PATH_TEXT)},
+    {"ca_file", "PEM file of trusted certificates, instead of the system's",
+     TEXT(config_mcp, ca_file, MAX_PATH_TEXT)},
+    {"allow", "tools that agents may have of it", TEXTS(config_mcp, allow, 512), .computed = "all"},
+    {"approve", "when the user is asked first; unless_read_only: the server's hint decides",
+     CHOICE(config_mcp, approve, mcp_approves, MCP_APPROVE_BY_HINT)},
+    {"timeout_s", "longest silence of a call; its progress counts",
+     INT(config_mcp, timeout_s, 1, MAX_SECONDS, 60)},
+    {"longest_s", "longest call, and how long a question of the server stays open",
+     INT(config_mcp, longest_s, 1, MAX_SECONDS, 600)},
+    {"sandbox", "how the program is confined; none: not at all",
+     CHOICE(config_mcp, sandbox, mcp_sandboxes, MCP_SANDBOX_NONE)},
+    {"paths", "what it sees in the sandbox besides the system: PATH to write to, PATH:ro to read",
+     TEXTS(config_mcp, paths, 64)},
+    {"network", "whether the sandbox has a network, which leads outward only (pasta)",
+     BOOL(config_mcp, network)},
+};
+TABLE(mcp_table, mcp_keys);
 
 static const struct key store_keys[] = {
     {"kind", "where conversations are kept", CHOICE(config, store.kind, store_kinds, STORE_SQLITE)},
@@ -366,6 +409,8 @@ static const struct key root_keys[] = {
     {"errors", "what users learn about a model's failure; short: its kind, the log has the rest",
      CHOICE(config, errors, error_kinds, ERRORS_BY_BIND),
      .computed = "full on loopback, otherwise short"},
+    {"mcp", "servers of the Model Context Protocol, for agents that list their tools",
+     LIST(mcp, n_mcp, mcp_table, 64)},
     {"agents", "the agents", LIST(agents, n_agents, agent_table, 1024),
      .computed = "a react agent \"assistant\" on the builtin model"},
     {"store", "the store", GROUP(store_table)},
@@ -417,65 +462,6 @@ int key_choice(const char *const *choices, const char *text)
         if (str_eq(str_of(choices[i]), str_of(text)))
             return i;
     return -1;
-}
-
-/* How many characters must be changed, added or removed: the Levenshtein distance. */
-static size_t distance_of(struct str a, struct str b)
-{
-    size_t row[65];
-
-    a.n = a.n < 64 ? a.n : 64;
-    b.n = b.n < 64 ? b.n : 64;
-    for (size_t j = 0; j <= b.n; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a.n; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b.n; j++) {
-            size_t change = diagonal + (strncasecmp(&a.p[i - 1], &b.p[j - 1], 1) != 0);
-            diagonal = row[j];
-            size_t other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            row[j] = change < other ? change : other;
-        }
-    }
-    return row[b.n];
-}
-
-struct nearest {
-    const struct key_table *home; /* the unknown key's table: its siblings come first */
-    struct str name;
-    size_t score;
-    struct buf path; /* the best match so far */
-};
-
-static void find_nearest(struct nearest *n, const struct key_table *table, struct str prefix)
-{
-    for (size_t i = 0; i < table->n; i++) {
-        const struct key *key = &table->keys[i];
-        size_t score = 2 * distance_of(n->name, str_of(key->name)) + (table != n->home ? 3 : 0);
-        if (score < n->score) {
-            n->score = score;
-            buf_clear(&n->path);
-            buf_putstr(&n->path, prefix);
-            buf_puts(&n->path, key->name);
-        }
-        if (!key->table)
-            continue;
-        struct buf below = {0};
-        buf_putstr(&below, prefix);
-        buf_putf(&below, key->type == KEY_LIST ? "%s[]." : "%s.", key->name);
-        find_nearest(n, key->table, buf_str(&below));
-        buf_done(&below);
-    }
-}
-
-void key_put_nearest(const struct key_table *table, const char *name, struct buf *out)
-{
-    struct nearest n = {.home = table, .name = str_of(name), .score = SIZE_MAX};
-
-    find_nearest(&n, &config_table, STR(""));
-    buf_putstr(out, buf_str(&n.path));
-    buf_done(&n.path);
 }
 
 /* --- values ----------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "gateway/config/config_keys.h"
+#include "proto/str.h"
 
 /* Programs that run code from their arguments, their files or their input.  A version may follow
  * ("python3.11"). */
@@ -71,12 +72,34 @@ static void warn_coders(const struct config *c, struct faults *f)
     }
 }
 
+static bool is_local(struct str host)
+{
+    return str_begins(host, STR("127.")) || str_begins(host, STR("localhost")) ||
+           str_begins(host, STR("[::1]"));
+}
+
+static void warn_mcp(const struct config *c, struct faults *f)
+{
+    char at[64];
+    struct str plain = STR("http://");
+    for (size_t i = 0; i < c->n_mcp; i++) {
+        const struct config_mcp *s = &c->mcp[i];
+        struct str url = str_of(s->url);
+        if (!url.p || (!s->headers.n && !s->headers_file) || !str_begins(url, plain) ||
+            is_local(str_from(url, plain.n)))
+            continue;
+        snprintf(at, sizeof at, "mcp[%zu].url", i);
+        fault(f, at, "the server's headers go over the network without TLS");
+    }
+}
+
 int config_warn(const struct config *c, struct buf *ret_warnings)
 {
     struct faults f = {.out = ret_warnings};
 
     warn_rebinding(c, &f);
     warn_coders(c, &f);
+    warn_mcp(c, &f);
     warn_shells(&c->terminal.approved, "terminal.approved", &f);
     warn_shells(&c->terminal.approved_input, "terminal.approved_input", &f);
     return f.n;

@@ -80,6 +80,9 @@ static void face_begin(struct exchange *x)
     char *query = http_query(x->wsi), *key = http_head_value(x->wsi, "idempotency-key:");
     char *header = reads ? http_head_value(x->wsi, reads) : NULL, *base = http_base(x->wsi);
     struct buf agents = {0}, nonce = {0};
+    char *also[FACE_ALSO] = {NULL};
+    for (size_t i = 0; i < FACE_ALSO && ops_of(x)->also_reads[i]; i++)
+        also[i] = http_head_value(x->wsi, ops_of(x)->also_reads[i]);
     face_put_nonce(&nonce, x->front->hub);
     session_put_agents(&agents, x->front->hub);
     x->own = own;
@@ -92,6 +95,7 @@ static void face_begin(struct exchange *x)
                                   .body = buf_str(&x->body),
                                   .idempotency_key = str_of(key),
                                   .header = str_of(header),
+                                  .also = {str_of(also[0]), str_of(also[1]), str_of(also[2])},
                                   .base = str_of(base),
                                   .agents = buf_str(&agents),
                                   .takes_webhooks = x->front->hub->o.limits.task_webhooks > 0,
@@ -103,6 +107,8 @@ static void face_begin(struct exchange *x)
     free(key);
     free(header);
     free(base);
+    for (size_t i = 0; i < FACE_ALSO; i++)
+        free(also[i]);
     buf_done(&agents);
     buf_done(&nonce);
     buf_done(&x->body);
@@ -132,8 +138,14 @@ static void face_started(struct exchange *x, struct str reply)
     struct face_http *own = x->own;
     struct face_task task;
     exchange_task_read(&own->face, &own->doc, reply, &task);
-    own->stream = own->face.ops->stream->make(&task);
+    own->stream = face_stream_make(own->face.ops->stream, &task);
     x->is_whole = own->face.is_whole;
+    x->patience_ms = own->face.patience_ms;
+    if (!own->stream->is_over)
+        return;
+    face_put_error(x, &x->answer, ERR_OUT_OF_RANGE, "the events at this place are kept no longer");
+    sse_done(x);
+    http_api_ready(x, own->stream->status);
 }
 
 static void face_failed(struct exchange *x, enum error e, struct str reply)
@@ -174,7 +186,7 @@ static void face_put_message(void *arg, const char *name, struct str json)
         buf_puts(telling->out, name);
         buf_putc(telling->out, '\n');
     }
-    buf_puts(telling->out, "data: ");
+    buf_puts(telling->out, telling->own->face.ops->is_tight ? "data:" : "data: ");
     buf_putstr(telling->out, json);
     buf_putc(telling->out, '\n');
     telling->in_message = true;
@@ -236,6 +248,22 @@ static void face_idle(struct exchange *x, struct buf *out)
     face_end_if_over(x, out);
 }
 
+static void face_late(struct exchange *x, struct buf *out)
+{
+    struct face_http *own = x->own;
+    struct telling telling = {.own = own, .out = out};
+    const struct face_sink sink = face_sink(x, &telling);
+    own->stream->ops->late(own->stream, &sink);
+    face_end_if_over(x, out);
+}
+
+static struct str face_lines(const struct exchange *x)
+{
+    const struct face_http *own = x->own;
+    bool is_streams = own && own->stream && own->stream->head.n;
+    return !own ? STR_NULL : is_streams ? own->stream->head : buf_str(&own->face.head);
+}
+
 static const char *face_header(const struct exchange *x, const char **ret_value)
 {
     const struct face_http *own = x->own;
@@ -253,4 +281,6 @@ const struct exchange_kind face_http_kind = {
     .line = face_line,
     .idle = face_idle,
     .header = face_header,
+    .lines = face_lines,
+    .late = face_late,
 };

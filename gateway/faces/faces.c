@@ -6,9 +6,17 @@
 #include "proto/faces/acp_server.h"
 #include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
+#include "proto/faces/durable.h"
 #include "proto/faces/mcp.h"
 #include "proto/faces/openai.h"
 #include "proto/faces/responses.h"
+
+/* A method that the face does not serve at this path. */
+#define NOT_SERVED(method_, pattern_, allow_, ops_)                                              \
+    {                                                                                            \
+        .method = (method_), .pattern = (pattern_), .of_kind = &(ops_), .kind = &face_http_kind, \
+        .query = "", .allow = (allow_)                                                           \
+    }
 
 #define FACE(method_, pattern_, operation_, ops_)                                                  \
     {                                                                                              \
@@ -50,21 +58,30 @@ static const struct {
     {FACE_MCP, FACE(POST, "/v1/mcp", MCP_POST, mcp_post_ops)},
     {FACE_MCP, FACE(GET, "/v1/mcp", MCP_RESUME, mcp_get_ops)},
     {FACE_MCP, FACE(DELETE, "/v1/mcp", MCP_DELETE, mcp_post_ops)},
+#define STREAM "/v1/stream/{c}/{t}"
+#define STREAM_METHODS "GET, HEAD, OPTIONS"
+    {FACE_DURABLE_STREAMS, FACE(GET, STREAM, DURABLE_READ, durable_http_ops)},
+    {FACE_DURABLE_STREAMS, FACE(HEAD, STREAM, DURABLE_HEAD, durable_http_ops)},
+    {FACE_DURABLE_STREAMS, NOT_SERVED(PUT, STREAM, STREAM_METHODS, durable_http_ops)},
+    {FACE_DURABLE_STREAMS, NOT_SERVED(POST, STREAM, STREAM_METHODS, durable_http_ops)},
+    {FACE_DURABLE_STREAMS, NOT_SERVED(PATCH, STREAM, STREAM_METHODS, durable_http_ops)},
+    {FACE_DURABLE_STREAMS, NOT_SERVED(DELETE, STREAM, STREAM_METHODS, durable_http_ops)},
 };
 
-#define SOCKET(path_, ops_)                                                                        \
-    {                                                                                              \
-        .path = (path_), .of_kind = &(ops_), .opened = face_ws_opened, .receive = face_ws_receive, \
-        .fill = face_ws_fill, .has_output = face_ws_has_output, .closed = face_ws_closed           \
+#define SOCKET(path_, subprotocol_, ops_)                                           \
+    {                                                                               \
+        .path = (path_), .subprotocol = (subprotocol_), .of_kind = &(ops_),         \
+        .opened = face_ws_opened, .receive = face_ws_receive, .fill = face_ws_fill, \
+        .has_output = face_ws_has_output, .closed = face_ws_closed                  \
     }
 
 static const struct {
     enum config_face face;
     struct ws_kind kind;
 } sockets[] = {
-    {FACE_AI_SDK, SOCKET("/v1/ai", ai_sdk_ws_ops)},
-    {FACE_OPENAI, SOCKET("/v1/responses", responses_ws_ops)},
-    {FACE_ACP, SOCKET("/v1/acp", acp_server_ws_ops)},
+    {FACE_AI_SDK, SOCKET("/v1/ai", NULL, ai_sdk_ws_ops)},
+    {FACE_OPENAI, SOCKET("/v1/responses", NULL, responses_ws_ops)},
+    {FACE_ACP, SOCKET("/v1/acp", WS_NO_SUBPROTOCOL, acp_server_ws_ops)},
 };
 
 void faces_init(struct front *f)

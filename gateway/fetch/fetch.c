@@ -24,6 +24,7 @@
 #define RETRY_MS 500
 #define RETRY_MAX_MS 8000
 #define RETRY_AFTER_MAX_S 60
+#define WANTED_BYTES 1024 /* of the value of a header that is wanted; a longer one is none */
 
 enum fetch_state { FETCH_WAITING, FETCH_OPEN, FETCH_OVER, FETCH_DONE };
 
@@ -43,7 +44,9 @@ struct fetch {
     unsigned tries;
     struct buf in;  /* received bytes of the body that were not handed out */
     char type[128]; /* its content type */
-    long status;    /* 0 before there is one */
+    char *wanted;   /* the header's name; NULL for none */
+    char value[WANTED_BYTES];
+    long status; /* 0 before there is one */
     bool framed;
     bool told_head;
     bool paused; /* the user wants no more */
@@ -95,6 +98,19 @@ static size_t on_write(char *bytes, size_t size, size_t n, void *user)
     return n;
 }
 
+static void take_wanted(struct fetch *f, struct str line)
+{
+    size_t n = f->wanted ? strlen(f->wanted) : 0;
+    if (n == 0 || line.n <= n || line.p[n] != ':' || !str_begins_nocase(line, str_of(f->wanted)))
+        return;
+    struct str value = str_from(line, n + 1);
+    while (value.n && (value.p[value.n - 1] == '\r' || value.p[value.n - 1] == '\n'))
+        value.n--;
+    value = str_trim(value);
+    if (value.n < WANTED_BYTES)
+        snprintf(f->value, sizeof f->value, "%.*s", (int)value.n, value.p);
+}
+
 /* Each reply begins with its status line: those of redirects and of a 100 precede the last one. */
 static size_t on_header(char *bytes, size_t size, size_t n, void *user)
 {
@@ -105,6 +121,7 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *user)
     if (str_begins(line, STR("HTTP/"))) {
         buf_clear(&f->in);
         f->framed = false;
+        f->value[0] = '\0';
         curl_easy_getinfo(f->easy, CURLINFO_RESPONSE_CODE, &f->status);
     } else if (str_begins_nocase(line, STR("content-length:")) ||
                str_begins_nocase(line, STR("transfer-encoding:"))) {
@@ -114,6 +131,7 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *user)
         curl_easy_getinfo(f->easy, CURLINFO_CONTENT_TYPE, &type);
         snprintf(f->type, sizeof f->type, "%s", type ? type : "");
     }
+    take_wanted(f, line);
     return n;
 }
 
@@ -370,8 +388,8 @@ static void tell_head(struct fetch *f)
 {
     f->told_head = true;
     if (f->events.on_head)
-        f->events.on_head(f->user,
-                          &(struct fetch_head){(int)f->status, f->framed, str_of(f->type)});
+        f->events.on_head(f->user, &(struct fetch_head){(int)f->status, f->framed, str_of(f->type),
+                                                        str_of(f->value)});
 }
 
 static void hand_out(struct fetch *f)
@@ -429,6 +447,7 @@ struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *o
     f->url = xstrdup(str_of(request->url));
     f->body = xstrdup(request->body);
     f->body_bytes = request->body.n;
+    f->wanted = xstrdup(str_of(request->wanted));
     for (size_t i = 0; request->headers && request->headers[i]; i++)
         f->headers = curl_slist_append(f->headers, request->headers[i]);
     f->headers = curl_slist_append(f->headers, "Expect:"); /* do not wait for a 100 */
@@ -445,6 +464,11 @@ struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *o
 int fetch_status(const struct fetch *fetch)
 {
     return (int)fetch->status;
+}
+
+struct str fetch_refusal(const struct fetch *fetch)
+{
+    return is_good(fetch) ? STR("") : buf_str(&fetch->in);
 }
 
 void fetch_unpause(struct fetch *fetch)
@@ -501,6 +525,7 @@ void fetch_free(struct fetch *fetch)
     buf_done(&f->in);
     free(f->url);
     free(f->body);
+    free(f->wanted);
     free(f->fault);
     f->magic = 0;
     free(f);

@@ -53,12 +53,14 @@ struct fetch_request {
     const char *url;            /* http or https */
     const char *const *headers; /* "Name: value", followed by a NULL; NULL for none */
     struct str body;            /* posted; p NULL: GET */
+    const char *wanted;         /* name of a header of the reply; NULL for none */
 };
 
 struct fetch_head {
     int status;
     bool framed;             /* its end is visible: it has a length, or chunks */
     struct str content_type; /* "" when there is none */
+    struct str wanted;       /* the header that the request wants; "" when there is none */
 };
 
 struct fetch_events {
@@ -80,6 +82,9 @@ struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *o
                           const struct fetch_request *request, const struct fetch_events *events,
                           void *user);
 int fetch_status(const struct fetch *fetch); /* of the last reply; 0: none yet */
+/* In on_done, of a reply with another status than 2xx: the first FETCH_COMPLAINT bytes of its
+ * body. */
+struct str fetch_refusal(const struct fetch *fetch);
 void fetch_unpause(struct fetch *fetch);
 /* The reply has everything that matters: if it does not end by itself within so many milliseconds
  * from now, its connection is closed, and on_done comes as if it had.  Another call starts the time

@@ -75,11 +75,14 @@ static void on_lws_log(int level, const char *line)
         .name = (name_), .callback = ws_callback, .per_session_data_size = sizeof(void *), \
         .rx_buffer_size = (rx_bytes), .tx_packet_size = MAX_MESSAGE_OUT + 64               \
     }
-static const struct lws_protocols protocols[] = {
-    PROTOCOL(WS_SUBPROTOCOL, RX_BUFFER), PROTOCOL(WS_WORKER_SUBPROTOCOL, WORKER_RX_BUFFER), {0}};
+static const struct lws_protocols protocols[] = {PROTOCOL(WS_SUBPROTOCOL, RX_BUFFER),
+                                                 PROTOCOL(WS_WORKER_SUBPROTOCOL, WORKER_RX_BUFFER),
+                                                 PROTOCOL(WS_NO_SUBPROTOCOL, RX_BUFFER),
+                                                 {0}};
 static const struct lws_protocols tls_protocols[] = {
     PROTOCOL(WS_SUBPROTOCOL, LWS_QUIRK_TLS_BUFFER),
     PROTOCOL(WS_WORKER_SUBPROTOCOL, LWS_QUIRK_TLS_BUFFER),
+    PROTOCOL(WS_NO_SUBPROTOCOL, LWS_QUIRK_TLS_BUFFER),
     {0}};
 
 static bool open_lws(struct front *f)
@@ -203,4 +206,6 @@ void front_done(struct front *f)
     auth_close(f->auth);
     deflate_close(f->deflate);
     buf_done(&f->out);
+    buf_done(&f->lines);
+    buf_done(&f->events);
 }

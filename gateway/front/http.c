@@ -151,6 +151,7 @@ struct answer_head {
     const char *caching;      /* NULL: no such header */
     const char *encoding;     /* NULL: not encoded */
     const char *name, *value; /* of an extra header, or NULL */
+    struct str lines;         /* further ones (struct http_json) */
     bool is_page;
     bool no_body;    /* HEAD, 304 */
     bool is_for_now; /* the client may ask again after a second */
@@ -165,12 +166,44 @@ static bool http_add(struct lws *wsi, const char *name, const char *value, unsig
                                         (const unsigned char *)value, (int)strlen(value), p, end);
 }
 
+static bool add_lines(struct lws *wsi, struct str lines, unsigned char **p, unsigned char *end)
+{
+    char name[48];
+    while (lines.n > 0) {
+        const char *newline = memchr(lines.p, '\n', lines.n);
+        size_t n = (size_t)(newline - lines.p), colon = strcspn(lines.p, ":");
+        ASSERT(colon + 2 < sizeof name && colon + 2 <= n);
+        snprintf(name, sizeof name, "%.*s", (int)colon + 1, lines.p);
+        if (lws_add_http_header_by_name(wsi, (const unsigned char *)name,
+                                        (const unsigned char *)lines.p + colon + 2,
+                                        (int)(n - colon - 2), p, end))
+            return false;
+        lines = str_from(lines, n + 1);
+    }
+    return true;
+}
+
+/* Unless the lines have it. */
+static bool add_own(struct lws *wsi, struct str lines, const char *name, const char *value,
+                    unsigned char **p, unsigned char *end)
+{
+    for (struct str at = lines; at.n > 0;) {
+        if (str_begins(at, str_of(name)))
+            return true;
+        at = str_from(at, (size_t)((const char *)memchr(at.p, '\n', at.n) - at.p) + 1);
+    }
+    return http_add(wsi, name, value, p, end);
+}
+
 /* Only for entries of origins, exact, with credentials. */
 static bool add_cors(struct lws *wsi, const char *origin, unsigned char **p, unsigned char *end)
 {
     return !origin || (http_add(wsi, "access-control-allow-origin:", origin, p, end) &&
                        http_add(wsi, "access-control-allow-credentials:", "true", p, end) &&
-                       http_add(wsi, "access-control-expose-headers:", "MCP-Session-Id", p, end) &&
+                       http_add(wsi, "access-control-expose-headers:",
+                                "ETag, MCP-Session-Id, Stream-Closed, Stream-Cursor, "
+                                "Stream-Next-Offset, Stream-Up-To-Date",
+                                p, end) &&
                        http_add(wsi, "vary:", "Origin", p, end));
 }
 
@@ -189,18 +222,21 @@ static int answer(struct lws *wsi, const struct answer_head *head, struct str bo
     size_t cap = LWS_PRE + HEADERS_MAX + body.n;
     unsigned char *bytes = xalloc(cap);
     unsigned char *start = bytes + LWS_PRE, *p = start, *end = start + HEADERS_MAX - 1;
-    bool is_empty = head->status == 204; /* RFC 9110 section 8.6: without a length */
+    /* RFC 9110 section 8.6: without a length. */
+    bool is_empty = head->status == 204 || (head->no_body && head->lines.n && !body.n);
     /* A refused page cannot read the reason; this lets it tell a refusal from an unreachable
      * gateway. */
     const char *readers = head->status == 403 ? "cross-origin" : "same-origin";
     lws_quirk_head_is_read(wsi);
     bool ok = !lws_add_http_header_status(wsi, (unsigned)head->status, &p, end) &&
               (is_empty || !lws_add_http_header_content_length(wsi, body.n, &p, end)) &&
-              http_add(wsi, "content-type:", head->type, &p, end) &&
+              add_own(wsi, head->lines, "content-type:", head->type, &p, end) &&
               http_add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
               http_add(wsi, "cross-origin-resource-policy:", readers, &p, end) &&
-              http_add(wsi, "cache-control:", head->caching ? head->caching : "no-store", &p, end);
-    ok = ok && (!head->name || http_add(wsi, head->name, head->value, &p, end));
+              add_own(wsi, head->lines,
+                      "cache-control:", head->caching ? head->caching : "no-store", &p, end);
+    ok = ok && (!head->name || http_add(wsi, head->name, head->value, &p, end)) &&
+         add_lines(wsi, head->lines, &p, end);
     ok = ok && http_add(wsi, "etag:", head->etag, &p, end) && add_cors(wsi, head->origin, &p, end);
     if (ok && head->is_page)
         ok = add_page(wsi, head->encoding, &p, end);
@@ -253,6 +289,7 @@ int http_answer_json(struct lws *wsi, const struct http_json *json)
                                         .origin = json->origin,
                                         .name = json->name,
                                         .value = json->value,
+                                        .lines = json->lines,
                                         .no_body = json->is_head || status == 204,
                                         .is_for_now = status == 503 || status == 429},
                   status == 204 ? STR("") : json->body);
@@ -276,17 +313,19 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
               (origin || !lws_add_http_header_content_length(wsi, 0, &p, end)) &&
               add_cors(wsi, origin, &p, end);
     if (ok && origin)
-        ok = http_add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
-             http_add(wsi, "access-control-allow-headers:",
-                      "A2A-Extensions, A2A-Version, Accept, Authorization, Cache-Control, "
-                      "Content-Type, Idempotency-Key, Last-Event-ID, MCP-Protocol-Version, "
-                      "MCP-Session-Id, OpenAI-Organization, OpenAI-Project, Pragma, User-Agent, "
-                      "X-Requested-With, X-Stainless-Arch, X-Stainless-Helper-Method, "
-                      "X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, "
-                      "X-Stainless-Retry-Count, X-Stainless-Runtime, "
-                      "X-Stainless-Runtime-Version, X-Stainless-Timeout",
-                      &p, end) &&
-             http_add(wsi, "access-control-max-age:", "600", &p, end);
+        ok =
+            http_add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
+            http_add(
+                wsi, "access-control-allow-headers:",
+                "A2A-Extensions, A2A-Version, Accept, Authorization, Cache-Control, "
+                "Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, "
+                "MCP-Protocol-Version, MCP-Session-Id, OpenAI-Organization, OpenAI-Project, Pragma, User-Agent, "
+                "X-Requested-With, X-Stainless-Arch, X-Stainless-Helper-Method, "
+                "X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, "
+                "X-Stainless-Retry-Count, X-Stainless-Runtime, "
+                "X-Stainless-Runtime-Version, X-Stainless-Timeout",
+                &p, end) &&
+            http_add(wsi, "access-control-max-age:", "600", &p, end);
     free(origin);
     ok = ok && !lws_finalize_http_header(wsi, &p, end) &&
          lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
@@ -295,7 +334,7 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
 
 /* Chunked by hand; otherwise every cut would look like a clean end. */
 int http_begin_events(struct lws *wsi, const char *origin, bool plain, const char *name,
-                      const char *value)
+                      const char *value, struct str lines)
 {
     unsigned char bytes[LWS_PRE + HEADERS_MAX], *start = bytes + LWS_PRE, *p = start;
     unsigned char *end = bytes + sizeof bytes - 1;
@@ -303,12 +342,12 @@ int http_begin_events(struct lws *wsi, const char *origin, bool plain, const cha
               http_add(wsi, "content-type:", "text/event-stream", &p, end) &&
               (plain ? http_add(wsi, "connection:", "close", &p, end)
                      : http_add(wsi, "transfer-encoding:", "chunked", &p, end)) &&
-              http_add(wsi, "cache-control:", "no-store", &p, end) &&
+              add_own(wsi, lines, "cache-control:", "no-store", &p, end) &&
               http_add(wsi, "x-accel-buffering:", "no", &p, end) &&
               http_add(wsi, "x-content-type-options:", "nosniff", &p, end) &&
               http_add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) &&
-              (!name || http_add(wsi, name, value, &p, end)) && add_cors(wsi, origin, &p, end) &&
-              !lws_finalize_http_header(wsi, &p, end) &&
+              (!name || http_add(wsi, name, value, &p, end)) && add_lines(wsi, lines, &p, end) &&
+              add_cors(wsi, origin, &p, end) && !lws_finalize_http_header(wsi, &p, end) &&
               lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
     lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
     return ok ? 0 : -1;

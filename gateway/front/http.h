@@ -34,14 +34,15 @@ struct http_json {
     int status;
     const char *origin;       /* NULL for none */
     const char *name, *value; /* of an extra header, or NULL */
+    struct str lines;         /* further ones, `name: value\n` each; they may replace our own */
     bool is_head;
     struct str body;
 };
 int http_answer_json(struct lws *wsi, const struct http_json *json);
 int http_answer_preflight(struct front *f, struct lws *wsi);
-/* With one more header, unless its name is NULL. */
+/* With one more header, unless its name is NULL, and further lines as in http_json. */
 int http_begin_events(struct lws *wsi, const char *origin, bool plain, const char *name,
-                      const char *value);
+                      const char *value, struct str lines);
 /* Parameters of the query as received, `a=1&b=2`; the caller frees. */
 char *http_query(struct lws *wsi);
 /* The value of a parameter in the request's query; NULL when absent; the caller frees. */

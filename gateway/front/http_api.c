@@ -14,9 +14,7 @@
 #define DROPPED_BODY (4u << 20) /* bytes of an unwanted body that are read nevertheless */
 #define BODY_MS 30000           /* for a whole body */
 #define IMPATIENT_MS 1000       /* a peer answered sooner than this may have sent more requests */
-
 static void make_guest(struct exchange *x);
-
 /* A row: method, path, verb, parameters of the query that become members, status of a success. */
 #define WIRE(method_, pattern_, verb_, query_, status_)                             \
     .method = (method_), .pattern = (pattern_), .verb = (verb_), .query = (query_), \
@@ -58,10 +56,9 @@ bool http_api_serves(const char *path)
 
 /* --- routes ----------------------------------------------------------------------------------- */
 
-static const enum lws_token_indexes uri_of[] = {[GET] = WSI_TOKEN_GET_URI,
-                                                [POST] = WSI_TOKEN_POST_URI,
-                                                [DELETE] = WSI_TOKEN_DELETE_URI,
-                                                [PATCH] = WSI_TOKEN_PATCH_URI};
+static const enum lws_token_indexes uri_of[] = {
+    [GET] = WSI_TOKEN_GET_URI,     [POST] = WSI_TOKEN_POST_URI, [DELETE] = WSI_TOKEN_DELETE_URI,
+    [PATCH] = WSI_TOKEN_PATCH_URI, [HEAD] = WSI_TOKEN_HEAD_URI, [PUT] = WSI_TOKEN_PUT_URI};
 
 static enum method method_of(struct lws *wsi)
 {
@@ -132,7 +129,7 @@ static const struct route *find_loosely(struct exchange *x, enum method method, 
  * gets the same answer as any other bad id (PROTOCOL.md section 5). */
 static const struct route *find_route(struct exchange *x, enum method method, const char *path)
 {
-    bool names_task = strstr(path, "/tasks/");
+    bool names_task = strstr(path, "/tasks/") || strncmp(path, "/v1/stream/", 11) == 0;
     bool whole = method == OTHER || lws_quirk_path_is_whole(x->wsi, uri_of[method], &names_task);
     const struct route *found = NULL;
     if (whole)
@@ -241,16 +238,6 @@ static void make_guest(struct exchange *x)
 
 /* --- the request ------------------------------------------------------------------------------ */
 
-static bool is_number_or_word(struct str v)
-{
-    if (str_eq(v, STR("true")) || str_eq(v, STR("false")))
-        return true;
-    for (size_t i = 0; i < v.n; i++)
-        if (v.p[i] < '0' || v.p[i] > '9')
-            return false;
-    return v.n > 0 && v.n < 20 && (v.p[0] != '0' || v.n == 1);
-}
-
 /* Whether the name is in a list that is separated by spaces. */
 static bool has_name(const char *list, const char *name)
 {
@@ -280,7 +267,7 @@ static void put_query(struct exchange *x, struct buf *out)
             lws_hdr_custom_length(x->wsi, LAST_EVENT_ID, sizeof LAST_EVENT_ID - 1) > 0)
             continue; /* EventSource repeats its address, but the header is newer */
         bool is_id = strcmp(pair, "before") == 0 || strcmp(pair, "webhook_id") == 0;
-        bool raw = !is_id && is_number_or_word(v);
+        bool raw = !is_id && http_value_is_json(v);
         if (raw)
             js_put_raw(out, pair, v);
         else
@@ -305,7 +292,7 @@ static void put_header(struct exchange *x, struct buf *body, const char *header,
     struct buf with = {0};
     struct str v = str_of(value);
     buf_putc(&with, '{');
-    if (number && is_number_or_word(v))
+    if (number && http_value_is_json(v))
         js_put_raw(&with, member, v);
     else
         js_put_field(&with, member, v);
@@ -429,10 +416,10 @@ static bool is_in_time(struct exchange *x)
     return false;
 }
 
-static bool refuse_type(struct exchange *x, const char *message)
+static bool refuse_as(struct exchange *x, int status, const char *message)
 {
     put_refusal(x, ERR_UNSUPPORTED, message);
-    http_api_ready(x, 415);
+    http_api_ready(x, status);
     return false;
 }
 
@@ -441,8 +428,9 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
 {
     struct front *f = x->front;
     char why[128] = "";
-    if (from_cookie && x->route->method != GET && !http_head_is_json(x->wsi))
-        return refuse_type(x, "with a cookie a change must be application/json");
+    if (from_cookie && !only_reads(x->route->method) && !x->route->allow &&
+        !http_head_is_json(x->wsi))
+        return refuse_as(x, 415, "with a cookie a change must be application/json");
     if (x->is_admins && !x->route->own && !admin_take_owner(x))
         return false;
     bool known = x->is_admins || x->route->own || identify(x, why, sizeof why) == ERR_NONE;
@@ -452,17 +440,17 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
         http_api_fail(x, ERR_UNAUTHORIZED, why);
         return false;
     }
-    /* Other protocols send the whole history with each message. */
-    size_t most =
-        x->route->kind ? f->config->rim_limits.face_bytes : f->config->limits.message_bytes;
-    if (x->length > most) {
+    if (x->route->allow)
+        return refuse_as(x, 405, "this method is not served here");
+    bool face = x->route->kind; /* other protocols send the whole history with each message */
+    if (x->length > (face ? f->config->rim_limits.face_bytes : f->config->limits.message_bytes)) {
         http_api_fail(x, ERR_TOO_LARGE,
-                      x->route->kind ? "the body is larger than limits.face_bytes"
-                                     : "the body is larger than limits.message_bytes");
+                      face ? "the body is larger than limits.face_bytes"
+                           : "the body is larger than limits.message_bytes");
         return false;
     }
     if (x->length > 0 && !http_head_is_json(x->wsi))
-        return refuse_type(x, "the body must be application/json");
+        return refuse_as(x, 415, "the body must be application/json");
     return true;
 }
 
@@ -504,7 +492,7 @@ static bool needs_origin(struct lws *wsi)
     char *site = http_head_value(wsi, "sec-fetch-site:");
     bool own = !site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0;
     free(site);
-    return method_of(wsi) != GET || !own;
+    return !only_reads(method_of(wsi)) || !own;
 }
 
 int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path)
@@ -556,14 +544,19 @@ int http_api_writable(struct exchange *x)
      * refusal of the head, and the refusal lost in a reset. */
     if (!x->answered || x->to_come > 0)
         return 0;
-    struct http_json json = {x->status, x->origin, NULL, NULL, x->is_head, buf_str(&x->answer)};
-    if (x->own)
+    struct http_json json = {x->status, x->origin, .is_head = x->is_head};
+    json.body = buf_str(&x->answer);
+    if (x->own) {
         json.name = x->route->kind->header(x, &json.value);
-    int result = http_answer_json(x->wsi, &json);
+        json.lines = x->route->kind->lines(x);
+    } else if (x->status == 405) {
+        json.name = "allow:";
+        json.value = x->route->allow;
+    }
     struct lws *wsi = x->wsi;
-    struct exchange **slot = lws_wsi_user(wsi);
+    int result = http_answer_json(wsi, &json);
     bool close = x->hangs_up;
-    *slot = NULL;
+    *(struct exchange **)lws_wsi_user(wsi) = NULL;
     http_api_closed(x);
     if (result < 0 || close)
         return -1;

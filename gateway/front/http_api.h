@@ -16,7 +16,11 @@ struct address;
 struct admin_wait;
 struct exchange;
 
-enum method { GET, POST, DELETE, PATCH, OTHER };
+enum method { GET, POST, DELETE, PATCH, HEAD, PUT, OTHER };
+static inline bool only_reads(enum method method)
+{
+    return method == GET || method == HEAD;
+}
 
 /* A request of another protocol (gateway/faces/): it is checked like any other, and answers by
  * itself. */
@@ -37,6 +41,10 @@ struct exchange_kind {
     void (*idle)(struct exchange *x, struct buf *out);
     /* An extra header of a reply or of a stream, or NULL. */
     const char *(*header)(const struct exchange *x, const char **ret_value);
+    /* Further lines of its head (struct http_json). */
+    struct str (*lines)(const struct exchange *x);
+    /* Patience_ms are over. */
+    void (*late)(struct exchange *x, struct buf *out);
 };
 
 struct route {
@@ -45,7 +53,8 @@ struct route {
     void (*own)(struct exchange *x); /* not a request of the wire: answers by itself */
     enum method method;
     enum verb verb;
-    int made_status; /* of a success */
+    int made_status;   /* of a success */
+    const char *allow; /* this method is not served here, these are: 405 */
     bool is_events;
     bool is_admins;                   /* only on the operator's socket */
     const struct exchange_kind *kind; /* NULL: a request of the wire */
@@ -80,11 +89,12 @@ struct exchange {
     char *origin;      /* gets CORS headers; NULL for none */
     /* events */
     bool streams, starts, ended;
-    bool is_whole; /* nothing is sent until it has ended; then the answer, in one piece */
-    bool breaks;   /* ended with an error: the connection is cut */
-    bool lost;     /* whole: the awaited end will not come */
-    bool is_plain; /* to HTTP/1.0, which has no chunks: it ends with the connection */
-    bool broken;   /* a write failed: nothing more is written */
+    bool is_whole;       /* nothing is sent until it has ended; then the answer, in one piece */
+    bool breaks;         /* ended with an error: the connection is cut */
+    bool lost;           /* whole: the awaited end will not come */
+    int64_t patience_ms; /* whole: after that the kind ends it; 0: it waits */
+    bool is_plain;       /* to HTTP/1.0, which has no chunks: it ends with the connection */
+    bool broken;         /* a write failed: nothing more is written */
     struct session session;
     msec_t said_ms;          /* the last bytes sent */
     msec_t moved_ms;         /* the reader last took something … */

@@ -6,18 +6,40 @@
 #include "gateway/front/http.h"
 #include "proto/str.h"
 
+/* libwebsockets keeps the headers that it knows apart from others. */
+static bool is_own_token(const char *name, enum lws_token_indexes *ret)
+{
+    *ret = WSI_TOKEN_HTTP_IF_NONE_MATCH;
+    return strcmp(name, "if-none-match:") == 0;
+}
+
 char *http_head_value(struct lws *wsi, const char *name)
 {
-    int n = lws_hdr_custom_length(wsi, name, (int)strlen(name));
+    enum lws_token_indexes token;
+    bool known = is_own_token(name, &token);
+    int n = known ? lws_hdr_total_length(wsi, token)
+                  : lws_hdr_custom_length(wsi, name, (int)strlen(name));
     if (n <= 0)
         return NULL;
     char *value = xcalloc((size_t)n + 1);
-    if (lws_hdr_custom_copy(wsi, value, n + 1, name, (int)strlen(name)) < 0)
+    int copied = known ? lws_hdr_copy(wsi, value, n + 1, token)
+                       : lws_hdr_custom_copy(wsi, value, n + 1, name, (int)strlen(name));
+    if (copied < 0)
         value[0] = 0;
     struct str text = str_trim(str_of(value)); /* RFC 9110 section 5.5 */
     memmove(value, text.p, text.n);
     value[text.n] = 0;
     return value;
+}
+
+bool http_value_is_json(struct str v)
+{
+    if (str_eq(v, STR("true")) || str_eq(v, STR("false")))
+        return true;
+    for (size_t i = 0; i < v.n; i++)
+        if (v.p[i] < '0' || v.p[i] > '9')
+            return false;
+    return v.n > 0 && v.n < 20 && (v.p[0] != '0' || v.n == 1);
 }
 
 bool http_head_is_json(struct lws *wsi)

@@ -126,6 +126,10 @@ static void on_resumed(void *arg, enum error e, struct str line)
     }
     if (kind) {
         kind->started(x, line);
+        if (!x->streams) /* it was refused */
+            return;
+        if (x->is_whole) /* the answer may take as long as the task */
+            lws_set_timeout(x->wsi, NO_PENDING_TIMEOUT, 0);
         if (!x->is_whole && nothing_is_left(x)) /* the last output is sent now */
             kind->idle(x, &x->answer);
         x->starts = !x->is_whole;
@@ -214,21 +218,20 @@ static int end_stream(struct exchange *x)
 static void flush_session(struct session *session)
 {
     struct exchange *x = session->rim;
-    struct buf lines = {0}, events = {0};
+    struct buf *lines = &x->front->lines, *events = &x->front->events;
+    buf_clear(lines);
+    buf_clear(events);
     if (x->broken || x->starts || x->answered || !x->streams || x->call)
         return; /* the head goes first, from the writable callback */
     if (session->state == SESSION_CLOSING) {
         deadline_now(x->wsi);
         return;
     }
-    if (!x->ended && !lws_partial_buffered(x->wsi) &&
-        session_fill(session, &lines, MAX_MESSAGE_OUT))
-        put_events(x, &events, buf_str(&lines));
-    put_idle(x, &events);
-    if (events.len && !x->is_whole)
-        write_chunk(x, &events);
-    buf_done(&lines);
-    buf_done(&events);
+    if (!x->ended && !lws_partial_buffered(x->wsi) && session_fill(session, lines, MAX_MESSAGE_OUT))
+        put_events(x, events, buf_str(lines));
+    put_idle(x, events);
+    if (events->len && !x->is_whole)
+        write_chunk(x, events);
     if (x->broken)
         return;
     x->lost = !x->ended && list_is_empty(&session->subscriptions);
@@ -258,7 +261,8 @@ static bool begin_stream(struct exchange *x)
     x->said_ms = x->front->hub->clock.now_ms;
     const struct exchange_kind *kind = x->route->kind;
     const char *value = NULL, *name = kind && kind->header ? kind->header(x, &value) : NULL;
-    if (http_begin_events(x->wsi, x->origin, x->is_plain, name, value) < 0)
+    struct str lines = kind ? kind->lines(x) : STR_NULL;
+    if (http_begin_events(x->wsi, x->origin, x->is_plain, name, value, lines) < 0)
         return false;
     struct buf first = {0};
     put_retry(x, &first);
@@ -312,6 +316,16 @@ void sse_done(struct exchange *x)
     leave_place(x);
 }
 
+/* A reader who waits for a reply in one piece. */
+static void check_patience(struct exchange *x)
+{
+    if (!x->is_whole || !x->patience_ms || x->ended || x->call || x->answered ||
+        x->front->hub->clock.now_ms - x->begun_ms < x->patience_ms)
+        return;
+    x->route->kind->late(x, &x->answer);
+    lws_callback_on_writable(x->wsi);
+}
+
 /* The peer takes nothing of what is pending: a cut, as by any broken network. */
 static void check_slow(struct exchange *x)
 {
@@ -331,6 +345,7 @@ void sse_tick(struct front *f)
     list_each (it, &f->streams) {
         struct exchange *x = list_item(it, struct exchange, all);
         check_slow(x);
+        check_patience(x);
         if (x->starts || x->answered || x->call || x->is_whole || lws_partial_buffered(x->wsi) ||
             f->hub->clock.now_ms - x->said_ms < COMMENT_AFTER_MS)
             continue;

@@ -112,7 +112,7 @@ bool lws_quirk_path_is_whole(struct lws *wsi, enum lws_token_indexes method, boo
 #define PROTOCOL_LIST 127
 #define PROTOCOL_NAME 63
 
-bool lws_quirk_offers(struct lws *wsi, const char *protocol)
+static bool offers(struct lws *wsi, const char *protocol)
 {
     char offered[PROTOCOL_LIST];
     int n = lws_hdr_total_length(wsi, WSI_TOKEN_PROTOCOL);
@@ -130,6 +130,19 @@ bool lws_quirk_offers(struct lws *wsi, const char *protocol)
         at += len;
     }
     return false;
+}
+
+const char *lws_quirk_refuses(struct lws *wsi, const char *wanted, const char *const served[][2],
+                              size_t n)
+{
+    bool some = lws_hdr_total_length(wsi, WSI_TOKEN_PROTOCOL) > 0, good = true;
+    const char *refusal = NULL;
+    for (size_t i = 0; i < n; i++) {
+        bool is_wanted = strcmp(served[i][0], wanted) == 0;
+        good = good && (is_wanted ? offers(wsi, wanted) : !(some && offers(wsi, served[i][0])));
+        refusal = is_wanted ? served[i][1] : refusal;
+    }
+    return good ? NULL : refusal;
 }
 
 /* --- what it sends unasked (4.1.6) ------------------------------------------------------------ */

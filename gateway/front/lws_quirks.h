@@ -37,9 +37,12 @@ bool lws_quirk_line_is_whole(struct lws *wsi);
 /* Whether the path is everything that was sent. libwebsockets ends it at a bare "&" or ";", so a
  * DELETE …/c;x/tasks/t would delete c.  Sets names_task when the rest continues to one. */
 bool lws_quirk_path_is_whole(struct lws *wsi, enum lws_token_indexes method, bool *names_task);
-/* Whether a subprotocol is offered, or none is. libwebsockets hangs up silently on a list, or on a
- * name before the served one, that is too long for it; those are refused here. */
-bool lws_quirk_offers(struct lws *wsi, const char *protocol);
+/* NULL when the wanted subprotocol is offered, or none is; else its refusal. served has all of
+ * ours, with their refusals. libwebsockets takes whichever of these comes first, so an offer of
+ * another one is refused, too. It hangs up silently on a list, or on a name before the served one,
+ * that is too long for it; those are refused here. */
+const char *lws_quirk_refuses(struct lws *wsi, const char *wanted, const char *const served[][2],
+                              size_t n);
 
 /* Whether libwebsockets has something to send first: a pong, or the rest of a message.  It calls
  * LWS_CALLBACK_SERVER_WRITEABLE by itself when that is sent. */

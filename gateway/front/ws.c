@@ -75,14 +75,15 @@ static const struct ws_kind *find_kind(const struct front *f, const char *path)
     return NULL;
 }
 
-/* The other one is not even named: libwebsockets would take whichever comes first. */
-static bool offers_subprotocol(struct lws *wsi, const struct ws_kind *kind)
+/* NULL when the offer is good. */
+static const char *refuse_subprotocol(struct lws *wsi, const struct ws_kind *kind)
 {
-    const char *wanted = kind && kind->subprotocol ? kind->subprotocol : WS_SUBPROTOCOL;
-    const char *other =
-        strcmp(wanted, WS_SUBPROTOCOL) == 0 ? WS_WORKER_SUBPROTOCOL : WS_SUBPROTOCOL;
-    bool some = lws_hdr_total_length(wsi, WSI_TOKEN_PROTOCOL) > 0;
-    return lws_quirk_offers(wsi, wanted) && !(some && lws_quirk_offers(wsi, other));
+    static const char *const served[][2] = {
+        {WS_SUBPROTOCOL, "the subprotocol is " WS_SUBPROTOCOL ", in a list of less than 127 bytes"},
+        {WS_WORKER_SUBPROTOCOL, "the subprotocol is " WS_WORKER_SUBPROTOCOL},
+        {WS_NO_SUBPROTOCOL, "there is no subprotocol here"}};
+    return lws_quirk_refuses(wsi, kind && kind->subprotocol ? kind->subprotocol : WS_SUBPROTOCOL,
+                             served, countof(served));
 }
 
 /* 1: refused, and answered. */
@@ -105,11 +106,9 @@ static int admit(struct front *f, struct lws *wsi)
         return http_refuse(wsi, 426, ERR_UNSUPPORTED, "Sec-WebSocket-Version must be 13");
     if (http_check_origin(f, wsi) != ORIGIN_OK)
         return http_refuse(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed");
-    if (!offers_subprotocol(wsi, kind))
-        return http_refuse(wsi, 400, ERR_UNSUPPORTED,
-                           kind && kind->subprotocol ? "the subprotocol is " WS_WORKER_SUBPROTOCOL
-                                                     : "the subprotocol is " WS_SUBPROTOCOL
-                                                       ", in a list of less than 127 bytes");
+    const char *refusal = refuse_subprotocol(wsi, kind);
+    if (refusal)
+        return http_refuse(wsi, 400, ERR_UNSUPPORTED, refusal);
     struct address *a = address_get(f, wsi);
     bool full = address_is_full(f, a, true) || f->phase == FRONT_CLOSING;
     address_forget(f, a);

@@ -19,6 +19,9 @@ struct conn;
 
 #define WS_SUBPROTOCOL "holdfast.v1"
 #define WS_WORKER_SUBPROTOCOL "holdfast.worker.v1"
+/* A page's `new WebSocket(url, undefined, {})` offers this in Chromium, and wants it back: so does
+ * the client of ACP's SDK. */
+#define WS_NO_SUBPROTOCOL "undefined"
 
 enum ws_form { WS_TEXT, WS_BINARY, WS_FRAMES };
 

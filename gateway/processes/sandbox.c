@@ -35,7 +35,7 @@ enum row_kind {
     ROW_SHIELD,     /* the same, and no sandbox without it */
     ROW_PAIR,       /* from, followed by to */
     ROW_MEMORY,     /* a directory in memory, of the configured size */
-    ROW_WORK,       /* the work folder, writable */
+    ROW_WORK,       /* the work folder, writable, and other paths */
 };
 
 static const struct {
@@ -86,7 +86,7 @@ static const struct {
     {ROW_MEMORY, "/dev/shm", NULL},
     {ROW_PAIR, "--remount-ro", "/dev"},
     {ROW_MEMORY, "/tmp", NULL},
-    {ROW_WORK, NULL, SANDBOX_WORK},
+    {ROW_WORK, NULL, NULL},
     {ROW_PAIR, "--remount-ro", "/"}, /* the root of all these */
 };
 
@@ -144,6 +144,25 @@ static void add_pasta(struct keep_texts *argv)
     sandbox_add(argv, "--");
 }
 
+/* A path is bound to itself. */
+static void add_path(const char *path, struct keep_texts *argv)
+{
+    struct str text = str_of(path), end = STR(":ro");
+    bool reads = text.n > end.n && memcmp(path + text.n - end.n, end.p, end.n) == 0;
+    char *plain = xstrdup((struct str){path, text.n - (reads ? end.n : 0)});
+    add_three(argv, reads ? "--ro-bind" : "--bind", plain, plain);
+    free(plain);
+}
+
+static void add_work(const struct sandbox *s, const char *work, struct keep_texts *argv)
+{
+    if (work)
+        add_three(argv, "--bind", work, SANDBOX_WORK);
+    for (size_t i = 0; s->paths && s->paths[i]; i++)
+        add_path(s->paths[i], argv);
+}
+
+/* work: NULL for none. */
 static void add_bubblewrap(const struct sandbox *s, const char *work, struct keep_texts *argv)
 {
     if (s->network && !s->host_loopback)
@@ -165,7 +184,7 @@ static void add_bubblewrap(const struct sandbox *s, const char *work, struct kee
             sandbox_add(argv, from);
             sandbox_add(argv, to);
             break;
-        case ROW_WORK: add_three(argv, "--bind", work, to); break;
+        case ROW_WORK: add_work(s, work, argv); break;
         }
     }
 }
@@ -264,11 +283,11 @@ static void add_command(const struct sandbox *s, struct keep_spec *spec)
     sandbox_add(&spec->argv, spec->command);
 }
 
-static void plan_bounds(const struct sandbox *s, struct keep_spec *spec)
+void sandbox_plan_bounds(const struct sandbox *s, struct keep_spec *spec)
 {
     struct statvfs disk;
     spec->bounds = s->bounds;
-    if (!spec->bounds.folder && statvfs(spec->folder, &disk) == 0)
+    if (!spec->bounds.folder && spec->folder && statvfs(spec->folder, &disk) == 0)
         spec->bounds.folder = (uint64_t)disk.f_blocks * disk.f_frsize / DISK_SHARE;
     if (s->cgroup[0])
         spec->cgroup = xstrdup(str_of(s->cgroup));
@@ -295,7 +314,7 @@ bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec
         *ret_env = make_env(work, spec->pty);
     }
     spec->folder = work;
-    plan_bounds(s, spec);
+    sandbox_plan_bounds(s, spec);
     add_command(s, spec);
     if (!spec->cwd || (stat(spec->cwd, &st) == 0 && S_ISDIR(st.st_mode)))
         return true;
@@ -364,9 +383,7 @@ static bool try_it(const struct sandbox *s, char ret_error[SANDBOX_ERROR])
     keep_spec_done(&spec);
     if (!error && !why[0] && (WIFSIGNALED(status) || WEXITSTATUS(status) == 0))
         return true;
-    snprintf(ret_error, SANDBOX_ERROR,
-             "bubblewrap (bwrap%s) does not work here: %s; set \"terminal\": {\"sandbox\": "
-             "\"none\"} to run commands without it",
+    snprintf(ret_error, SANDBOX_ERROR, "bubblewrap (bwrap%s) does not work here: %s",
              s->network && !s->host_loopback ? ", in pasta" : "", why[0] ? why : "it fails");
     return false;
 }
@@ -415,10 +432,36 @@ static void find_cgroup(struct sandbox *s)
 
 bool sandbox_prepare(struct sandbox *s, char ret_error[SANDBOX_ERROR])
 {
-    if (s->kind == SANDBOX_BUBBLEWRAP && (!has_network(s, ret_error) || !try_it(s, ret_error)))
+    size_t n;
+    if (s->kind == SANDBOX_BUBBLEWRAP && !has_network(s, ret_error))
         return false;
+    if (s->kind == SANDBOX_BUBBLEWRAP && !try_it(s, ret_error)) {
+        n = strlen(ret_error);
+        snprintf(ret_error + n, SANDBOX_ERROR - n,
+                 "; set \"terminal\": {\"sandbox\": \"none\"} to run commands without it");
+        return false;
+    }
     find_cgroup(s);
     return true;
+}
+
+bool sandbox_works(const struct sandbox *s, char ret_error[SANDBOX_ERROR])
+{
+    if (!s->network || has_program(PASTA))
+        return try_it(s, ret_error);
+    snprintf(ret_error, SANDBOX_ERROR,
+             "a sandbox has a network only with pasta (Debian package passt)");
+    return false;
+}
+
+void sandbox_wrap(const struct sandbox *s, const char *cwd, char *const *command,
+                  struct keep_texts *argv)
+{
+    add_bubblewrap(s, NULL, argv);
+    sandbox_add(argv, "--chdir");
+    sandbox_add(argv, cwd ? cwd : "/tmp");
+    for (size_t i = 0; command[i]; i++)
+        sandbox_add(argv, command[i]);
 }
 
 /* --- for doctor ------------------------------------------------------------------------------- */

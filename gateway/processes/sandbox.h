@@ -29,6 +29,7 @@ struct sandbox {
     bool network;          /* its own, by pasta */
     bool host_loopback;    /* with network: the host's, including services on its loopback */
     const char *work;      /* the parent of all work folders */
+    char *const *paths;    /* for sandbox_wrap: PATH, or PATH:ro; a NULL ends them; NULL: none */
     struct bounds bounds;  /* bounds.folder 0: a tenth of the disk */
     uint64_t tmp;          /* bytes of /tmp, and of /dev/shm; 0: half of the memory each */
     char cgroup[PATH_MAX]; /* "": not available; set by sandbox_prepare */
@@ -46,6 +47,15 @@ void sandbox_put_bounds(const struct sandbox *s, pid_t gateway, struct buf *out)
 bool sandbox_plan(const struct sandbox *s, const char *workdir, struct keep_spec *spec,
                   char ***ret_env, char ret_error[SANDBOX_ERROR]);
 void sandbox_env_done(char **env);
+/* The bounds alone, of a spec that has argv and cwd, and folder where that is to be measured. */
+void sandbox_plan_bounds(const struct sandbox *s, struct keep_spec *spec);
+
+/* Appends the argv of a program that is no command of a conversation: it has no work folder, but
+ * sees s->paths, where they are outside.  cwd: inside; NULL for /tmp. */
+void sandbox_wrap(const struct sandbox *s, const char *cwd, char *const *command,
+                  struct keep_texts *argv);
+/* Whether that works here.  Runs a program and waits for it: at a start only. */
+bool sandbox_works(const struct sandbox *s, char ret_error[SANDBOX_ERROR]);
 
 #define SANDBOX_NAME 33 /* bytes: 32 hexadecimal digits and a NUL */
 

@@ -66,6 +66,10 @@ static void take_hello(struct worker_ws *ws, const struct worker_frame *frame)
         worker_refuse(ws, ERR_RATE_LIMITED, "too many requests", CLOSE_FLOOD);
         return;
     }
+    if (workers_are_resuming(ws->workers)) {
+        worker_refuse(ws, ERR_OVERLOADED, "the gateway has just begun", CLOSE_GOING_AWAY);
+        return;
+    }
     if (frame->kind == WORKER_HELLO)
         ws->instance = workers_hello(ws->workers, &decoder, frame, &wire, &e, &why);
     if (!ws->instance) {

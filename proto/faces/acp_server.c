@@ -11,7 +11,10 @@
  * A question is asked when nothing follows it: in a replay most have been answered. One that was
  * asked, and was then answered by somebody else or ended with the task, is taken back by
  * `$/cancel_request`. A client that takes no forms is told a question as text, and its turn ends:
- * the next prompt is the answer. */
+ * the next prompt is the answer.
+ *
+ * ACP cannot take text back, but a client that follows a task after a restart hears all of it anew:
+ * what the restart withdrew is left out. */
 
 #define MOST_QUESTIONS 8 /* that are told at a time; further ones are for other clients */
 
@@ -237,7 +240,7 @@ static void put_option(struct buf *out, const struct js_doc *doc, uint32_t optio
     buf_putc(out, '}');
 }
 
-static void put_options(struct buf *out, const struct js_doc *doc, uint32_t options)
+static void acp_put_options(struct buf *out, const struct js_doc *doc, uint32_t options)
 {
     js_put_raw(out, "options", STR("["));
     for (uint32_t i = options ? js_first(doc, options) : 0; options && i < js_end(doc, options);
@@ -273,7 +276,7 @@ static void put_permission(struct acp_stream *s, const struct face_event *e, cha
         face_copy(&s->out, "name", e, "tool", STR("\"\""));
     face_copy(&s->out, "rawInput", e, "arguments", STR("null"));
     buf_putc(&s->out, '}');
-    put_options(&s->out, e->doc, options_of(e));
+    acp_put_options(&s->out, e->doc, options_of(e));
     buf_puts(&s->out, "}}");
     buf_done(&tool);
 }
@@ -291,9 +294,9 @@ static void put_form(struct acp_stream *s, const struct face_event *e, struct st
 
 static char kind_of_question(struct acp_stream *s, const struct face_event *e)
 {
-    if (str_eq(face_text(e, "kind", &s->scratch), STR("approval")))
-        return options_of(e) ? 'o' : 'a';
-    return s->request && s->request->elicits ? 'q' : 0;
+    if (str_eq(face_text(e, "kind", &s->scratch), STR("question")))
+        return s->request && s->request->elicits ? 'q' : 0;
+    return options_of(e) ? 'o' : 'a'; /* an approval, or a budget, which is answered like one */
 }
 
 static void acp_note_question(struct acp_stream *s, const struct face_event *e)
@@ -441,8 +444,8 @@ static void acp_say(struct acp_stream *s, const struct face_event *e, const stru
 {
     switch (e->type) {
     case EVENT_TASK_CREATED: acp_created(s, e, to); break;
-    case EVENT_TASK_STARTED:
-    case EVENT_TASK_RESUMED: break;
+    case EVENT_TASK_STARTED: break;
+    case EVENT_TASK_RESUMED: s->run = RUN_NONE; break; /* a client that follows it came later */
     case EVENT_TOKEN: acp_on_text(s, RUN_TEXT, e, to); break;
     case EVENT_THINKING: acp_on_text(s, RUN_THINKING, e, to); break;
     case EVENT_TOOL_CALL: acp_tool_call(s, e, to); break;

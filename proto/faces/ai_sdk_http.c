@@ -42,7 +42,7 @@ void ai_sdk_put_answer(struct face_exchange *x, const struct ai_sdk_request *r)
 
 static enum face_next follow_turn(struct face_exchange *x, struct str chat_id, struct str task_id)
 {
-    exchange_ask(x, VERB_RESUME, chat_id, task_id);
+    js_put_bool(exchange_ask(x, VERB_RESUME, chat_id, task_id), "coalesce", true);
     exchange_ask_end(x);
     return FACE_FOLLOW;
 }

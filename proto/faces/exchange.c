@@ -68,6 +68,7 @@ void exchange_done(struct face_exchange *x)
     buf_done(&x->client_id);
     buf_done(&x->memory);
     buf_done(&x->header_value);
+    buf_done(&x->head);
     free(x->state);
     x->state = NULL;
 }
@@ -88,18 +89,22 @@ bool exchange_read_id(struct str id, struct buf *ret_conversation, struct str *r
     return ulid_is_valid(*ret_task_id) && conversation_id_is_valid(buf_str(ret_conversation));
 }
 
+/* FNV-1a, 64 bits: keys outlive the program, so this never changes. */
+static uint64_t hash_on(uint64_t hash, struct str text)
+{
+    for (size_t i = 0; i < text.n; i++)
+        hash = (hash ^ (unsigned char)text.p[i]) * 0x100000001b3u;
+    return hash;
+}
+
 void exchange_put_key(struct buf *out, const char *prefix, const struct str *fields, size_t n)
 {
-    struct face_said a = {0}, b = {0};
-    face_said_add(&b, STR("b"));
+    uint64_t a = 0xcbf29ce484222325u, b = hash_on(a, STR("b"));
     for (size_t i = 0; i < n; i++) {
-        face_said_add(&a, fields[i]);
-        face_said_add(&a, STR("\0"));
-        face_said_add(&b, fields[i]);
-        face_said_add(&b, STR("\0"));
+        a = hash_on(hash_on(a, fields[i]), STR("\0"));
+        b = hash_on(hash_on(b, fields[i]), STR("\0"));
     }
-    buf_putf(out, "%s:%016llx%016llx", prefix, (unsigned long long)a.hash,
-             (unsigned long long)b.hash);
+    buf_putf(out, "%s:%016llx%016llx", prefix, (unsigned long long)a, (unsigned long long)b);
 }
 
 uint32_t exchange_task(struct js_doc *doc, struct str line)
@@ -134,7 +139,12 @@ void exchange_task_read(const struct face_exchange *x, struct js_doc *doc, struc
         ret->created_at = 0;
     if (given && js_type(doc, given) == JS_OBJECT)
         ret->metadata = js_raw(doc, given);
-    ret->request = x->state;
+    uint32_t retracted = js_get(doc, task, "retracted"), first = js_get(doc, 0, "first");
+    int64_t seq = 0;
+    if (retracted && js_type(doc, retracted) == JS_ARRAY)
+        ret->retracted = js_raw(doc, retracted);
+    if (first && js_int(doc, first, &seq))
+        ret->first = (uint64_t)seq;
     if (x->after_answer.len)
         ret->after_answer = buf_str(&x->after_answer);
     ret->request = x->state;

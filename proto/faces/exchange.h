@@ -16,6 +16,8 @@
 #include "proto/faces/face.h"
 #include "proto/request.h"
 
+#define FACE_ALSO 3
+
 enum face_next { FACE_ASK, FACE_FOLLOW, FACE_REPLY };
 
 /* A request of PROTOCOL.md section 5: body has its members except the two ids. */
@@ -40,6 +42,7 @@ struct face_input {
     struct str body;
     struct str idempotency_key; /* the header, or STR_NULL */
     struct str header;          /* the one that the face reads, or STR_NULL */
+    struct str also[FACE_ALSO]; /* further ones, or STR_NULL */
     struct str base;            /* the gateway's address for the client: `https://host:port` */
     struct str agents;          /* a JSON array, as in `welcome` */
     bool takes_webhooks;        /* a task may have webhooks of its own */
@@ -68,6 +71,8 @@ struct face_http_ops {
         *header_value; /* an extra header of a stream, in one piece or not; or NULL */
     const char *last;  /* the data of one more message after a stream's clean end, or NULL */
     const char *reads; /* a header of the request, in lower case with its colon; NULL: none */
+    const char *also_reads[FACE_ALSO]; /* further ones */
+    bool is_tight; /* no blank follows `data:`, which simple readers of other protocols want */
     /* Appends a reader's place as the id of Server-Sent Events; NULL: they have none. */
     void (*put_id)(struct buf *out, const struct face_stream *s, struct face_place at);
 };
@@ -88,6 +93,10 @@ struct face_exchange {
     void *state;       /* the face's own; freed with free() */
     struct buf memory; /* the face's own */
     struct buf header_value; /* of the reply's header, instead of the ops' */
+    struct buf head;     /* further lines `name: value` of the reply's head, or the stream's, each
+                              * with its newline; content-type and cache-control replace our own */
+    int64_t patience_ms; /* FACE_FOLLOW, is_whole: then the stream is told that it is late; 0: no
+                              * end */
 };
 
 /* Sets the ask; its body is "{" until exchange_ask_end. */

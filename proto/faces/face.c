@@ -1,6 +1,77 @@
 #include "proto/faces/face.h"
 
+#include <stdlib.h>
 #include <time.h>
+
+/* --- what restarts have withdrawn ------------------------------------------------------------- */
+
+static void read_withdrawn(struct face_withdrawn *w, struct str retracted)
+{
+    struct js_doc doc = {0};
+    bool good = js_parse(&doc, retracted.p, retracted.n, JS_OURS) && js_type(&doc, 0) == JS_ARRAY;
+    for (uint32_t i = good ? js_first(&doc, 0) : 0;
+         good && w->n < FACE_WITHDRAWN && i < js_end(&doc, 0); i = js_next(&doc, i)) {
+        int64_t after = 0, before = 0;
+        if (js_type(&doc, i) != JS_ARRAY || doc.nodes[i].kids != 2 ||
+            !js_int(&doc, i + 1, &after) || !js_int(&doc, i + 2, &before))
+            continue;
+        w->ranges[w->n][0] = (uint64_t)after;
+        w->ranges[w->n++][1] = (uint64_t)before;
+    }
+    js_done(&doc);
+}
+
+static bool has_place(const struct face_withdrawn *w, uint64_t place)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (place > w->ranges[i][0] && place < w->ranges[i][1])
+            return true;
+    return false;
+}
+
+struct face_stream *face_stream_make(const struct face_ops *ops, const struct face_task *task)
+{
+    struct face_stream *s = ops->make(task);
+    if (task->retracted.p) {
+        s->withdrawn = xcalloc(sizeof *s->withdrawn);
+        read_withdrawn(s->withdrawn, task->retracted);
+    }
+    return s;
+}
+
+void face_stream_free(struct face_stream *s)
+{
+    if (!s)
+        return;
+    free(s->withdrawn);
+    s->ops->free(s);
+}
+
+bool face_withdraws_text(const struct face_stream *s, const struct face_event *e)
+{
+    return s->withdrawn && (e->type == EVENT_TOKEN || e->type == EVENT_THINKING) &&
+           has_place(s->withdrawn, e->seq);
+}
+
+bool face_takes_back(const struct face_stream *s, const struct face_event *e, uint64_t *ret_after)
+{
+    uint32_t at = js_type(e->doc, 0) == JS_OBJECT ? js_get(e->doc, 0, "retracts") : 0;
+    int64_t after = 0;
+    if (!at || !js_int(e->doc, at, &after) || after < 0 || (uint64_t)after + 1 >= e->seq)
+        return false;
+    *ret_after = (uint64_t)after;
+    return s->ops->tells_withdrawn || !s->withdrawn || !has_place(s->withdrawn, e->seq - 1);
+}
+
+bool face_is_withdrawn(struct str retracted, uint64_t place)
+{
+    struct face_withdrawn w = {0};
+    if (retracted.p)
+        read_withdrawn(&w, retracted);
+    return has_place(&w, place);
+}
+
+/* --- streams ---------------------------------------------------------------------------------- */
 
 void face_stream_lines(struct face_stream *s, struct js_doc *doc, struct str lines,
                        const struct face_sink *to)
@@ -11,11 +82,13 @@ void face_stream_lines(struct face_stream *s, struct js_doc *doc, struct str lin
         struct event_parts parts;
         if (event_line_split((struct str){lines.p, n}, &parts) &&
             js_parse(doc, parts.data.p, parts.data.n, JS_OURS))
-            face_stream_event(
-                s,
-                &(struct face_event){
-                    .type = parts.event, .seq = parts.seq, .ts = parts.ts, .doc = doc},
-                to);
+            face_stream_event(s,
+                              &(struct face_event){.type = parts.event,
+                                                   .seq = parts.seq,
+                                                   .ts = parts.ts,
+                                                   .doc = doc,
+                                                   .line = {lines.p, n}},
+                              to);
         n += newline ? 1 : 0;
         lines.p += n;
         lines.n -= n;
@@ -60,6 +133,20 @@ bool face_is_true(const struct face_event *e, const char *member)
     return at && js_type(e->doc, at) == JS_TRUE;
 }
 
+struct str face_json(const struct face_event *e, const char *member, struct buf *scratch)
+{
+    uint32_t at = find_member(e, member);
+    if (!at)
+        return STR_NULL;
+    if (js_type(e->doc, at) == JS_STRING && e->doc->nodes[at].plain) {
+        struct str raw = js_raw(e->doc, at);
+        return (struct str){raw.p - 1, raw.n + 2}; /* with its quotes */
+    }
+    buf_clear(scratch);
+    js_copy(e->doc, at, scratch);
+    return buf_str(scratch);
+}
+
 void face_copy(struct buf *out, const char *key, const struct face_event *e, const char *member,
                struct str fallback)
 {
@@ -84,26 +171,52 @@ void face_put_time(struct buf *out, const char *key, int64_t ms)
 
 #define HEAD_BYTES (MAX_OUTPUT - 3) /* a character has four bytes at most */
 
-/* FNV-1a, 64 bits. */
-static uint64_t hash_on(uint64_t hash, const char *p, size_t n)
+static uint64_t mix(uint64_t hash, uint64_t word)
 {
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ (unsigned char)p[i]) * 0x100000001b3u;
-    return hash;
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 32;
+}
+
+/* The compiler makes one load of it. */
+static uint64_t word_at(const char *p)
+{
+    uint64_t word = 0;
+    for (int i = 7; i >= 0; i--)
+        word = word << 8 | (unsigned char)p[i];
+    return word;
+}
+
+static uint64_t said_value(const struct face_said *said)
+{
+    return mix(mix(said->hash, said->carry), said->n);
+}
+
+/* Eight bytes at a time; the rest waits in carry, so the pieces' ends do not matter. */
+static void said_take(struct face_said *said, const char *p, size_t n)
+{
+    for (; n > 0 && said->n % 8; n--, p++) {
+        said->carry |= (uint64_t)(unsigned char)*p << 8 * (said->n % 8);
+        if (++said->n % 8 == 0) {
+            said->hash = mix(said->hash, said->carry);
+            said->carry = 0;
+        }
+    }
+    for (; n >= 8; n -= 8, p += 8, said->n += 8)
+        said->hash = mix(said->hash, word_at(p));
+    for (; n > 0; n--, p++, said->n++)
+        said->carry |= (uint64_t)(unsigned char)*p << 8 * (said->n % 8);
 }
 
 void face_said_add(struct face_said *said, struct str text)
 {
     if (!text.n)
         return; /* absent text has no pointer to go on from */
-    uint64_t hash = said->n ? said->hash : 0xcbf29ce484222325u;
     size_t left = said->n < HEAD_BYTES ? HEAD_BYTES - (size_t)said->n : 0;
     size_t first = text.n < left ? text.n : left;
-    hash = hash_on(hash, text.p, first);
+    said_take(said, text.p, first);
     if (first && first == left)
-        said->head = hash;
-    said->hash = hash_on(hash, text.p + first, text.n - first);
-    said->n += text.n;
+        said->head = said_value(said);
+    said_take(said, text.p + first, text.n - first);
 }
 
 bool face_said_is(const struct face_said *said, struct str text)
@@ -112,7 +225,7 @@ bool face_said_is(const struct face_said *said, struct str text)
     if (said->n != text.n)
         return false;
     face_said_add(&other, text);
-    return text.n == 0 || other.hash == said->hash;
+    return said_value(&other) == said_value(said);
 }
 
 bool face_said_is_cut(const struct face_said *said, struct str text)

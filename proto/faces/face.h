@@ -25,7 +25,9 @@ struct face_sink {
 struct face_task {
     struct str task_id, conversation_id, agent;
     int64_t created_at;   /* Unix ms */
+    uint64_t first;       /* the oldest event that is kept, when retention has removed others; 0 */
     struct str metadata;  /* the task's, a JSON object, or STR_NULL */
+    struct str retracted; /* [[N,R],…]: what a replay will withdraw, or STR_NULL */
     struct str client_id; /* the id that the client gave the run, or STR_NULL */
     struct str
         after_answer;    /* send only what comes after the answer to this question; or STR_NULL */
@@ -38,6 +40,7 @@ struct face_event {
     uint64_t seq;
     int64_t ts; /* Unix ms */
     const struct js_doc *doc;
+    struct str line; /* all of it, as a session writes it, without its newline; or STR_NULL */
 };
 
 /* A reader's place: after the first n messages of an event, or, when n is 0, after all of them. A
@@ -49,31 +52,50 @@ struct face_place {
 
 struct face_stream;
 
+#define FACE_WITHDRAWN 64 /* ranges that a task's summary names */
+
+/* Text that restarts have withdrawn (PROTOCOL.md section 4): of the events between two places. */
+struct face_withdrawn {
+    uint64_t ranges[FACE_WITHDRAWN][2];
+    size_t n;
+};
+
 struct face_ops {
-    const char *name; /* of the face, as in the configuration */
+    const char *name;     /* of the face, as in the configuration */
+    bool tells_withdrawn; /* it gets the text that restarts have withdrawn, too */
     struct face_stream *(*make)(const struct face_task *task);
     void (*event)(struct face_stream *s, const struct face_event *e, const struct face_sink *to);
     /* All committed events were delivered, and the task has not ended. May be NULL. */
     void (*idle)(struct face_stream *s, const struct face_sink *to);
+    /* The exchange's patience is over. May be NULL. */
+    void (*late)(struct face_stream *s, const struct face_sink *to);
     void (*free)(struct face_stream *s);
 };
 
 /* The first member of every face's own stream. */
 struct face_stream {
     const struct face_ops *ops;
-    bool is_over; /* the last message was sent: the carrier ends the stream cleanly */
-    bool breaks;  /* with is_over: cuts the connection instead, so that nobody takes the text for
+    struct face_withdrawn *withdrawn; /* NULL: nothing */
+    bool is_over;    /* the last message was sent: the carrier ends the stream cleanly */
+    bool breaks;     /* with is_over: cuts the connection instead, so that nobody takes the text for
                    * complete */
-    int status;   /* with is_over, for a reply in one piece (face_exchange): HTTP's; 0: 200 */
+    int status;      /* with is_over, for a reply in one piece (face_exchange): HTTP's; 0: 200. When
+                   * `make` itself sets both, the reply is the error alone */
+    struct str head; /* the same: lines of that reply's head (face_exchange) */
     struct face_place place; /* during an event, the face itself may move it */
 };
 
+/* A stream for that task: instead of `make`, so that it leaves out what restarts have withdrawn. */
+struct face_stream *face_stream_make(const struct face_ops *ops, const struct face_task *task);
+/* Whether the event is text that a later event withdraws. */
+bool face_withdraws_text(const struct face_stream *s, const struct face_event *e);
 static inline void face_stream_event(struct face_stream *s, const struct face_event *e,
                                      const struct face_sink *to)
 {
     if (s->is_over)
         return;
-    s->ops->event(s, e, to);
+    if (s->ops->tells_withdrawn || !face_withdraws_text(s, e))
+        s->ops->event(s, e, to);
     s->place = (struct face_place){.seq = e->seq};
 }
 static inline void face_stream_idle(struct face_stream *s, const struct face_sink *to)
@@ -84,11 +106,7 @@ static inline void face_stream_idle(struct face_stream *s, const struct face_sin
 /* Takes whole lines as a session writes them; handles the events and skips other lines. */
 void face_stream_lines(struct face_stream *s, struct js_doc *doc, struct str lines,
                        const struct face_sink *to);
-static inline void face_stream_free(struct face_stream *s)
-{
-    if (s)
-        s->ops->free(s);
-}
+void face_stream_free(struct face_stream *s);
 
 /* --- for the faces themselves ----------------------------------------------------------------- */
 
@@ -97,7 +115,14 @@ bool face_asks_yes_or_no(const struct face_event *e);
 /* The value of a string member of an event's data, unescaped into scratch; STR_NULL when the member
  * is absent, null or of another type. Valid until scratch changes. */
 struct str face_text(const struct face_event *e, const char *member, struct buf *scratch);
+/* A member as compact JSON; STR_NULL when it is absent. Valid until scratch changes. */
+struct str face_json(const struct face_event *e, const char *member, struct buf *scratch);
 bool face_has(const struct face_event *e, const char *member); /* present and not null */
+/* Whether the event, task.resumed, withdraws text that the stream has told: then after which event.
+ */
+bool face_takes_back(const struct face_stream *s, const struct face_event *e, uint64_t *ret_after);
+/* Whether that place is within a range of the task's: its reader has withdrawn text. */
+bool face_is_withdrawn(struct str retracted, uint64_t place);
 /* Whether a boolean member is true. */
 bool face_is_true(const struct face_event *e, const char *member);
 /* Appends a member of an event's data as compact JSON under another name, `fallback` when it is
@@ -112,9 +137,20 @@ void face_put_time(struct buf *out, const char *key, int64_t ms);
  * were cut. It spares a stream a copy of its whole text. */
 struct face_said {
     uint64_t n, hash;
-    uint64_t head; /* the hash of the beginning, which a cut answer shares */
+    uint64_t carry; /* bytes that are no whole word yet */
+    uint64_t head;  /* the hash of the beginning, which a cut answer shares */
 };
 void face_said_add(struct face_said *said, struct str text);
+/* To a whole text and to its last part, which may be all of it. */
+static inline void face_said_add_to(struct face_said *all, struct face_said *last, struct str text)
+{
+    bool is_all = all->n == last->n;
+    face_said_add(all, text);
+    if (is_all)
+        *last = *all;
+    else
+        face_said_add(last, text);
+}
 bool face_said_is(const struct face_said *said, struct str text);
 /* Whether text is a beginning of the earlier text that ends at MAX_OUTPUT, after a whole character:
  * the final answer that the gateway makes of tokens, which is not a different answer. */

@@ -47,22 +47,39 @@ static void put_related(struct buf *out, const struct mcp_stream *s)
     buf_puts(out, "\"}}");
 }
 
+void mcp_put_progress(struct buf *out, struct str token, const struct face_event *e,
+                      struct str message)
+{
+    buf_clear(out);
+    buf_puts(out, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{");
+    js_put_raw(out, "progressToken", token);
+    js_put_int(out, "progress", (int64_t)e->seq);
+    js_put_field(out, "message", message);
+    buf_puts(out, "}}");
+}
+
 static void put_progress(struct mcp_stream *s, const struct face_event *e, struct str message,
                          const struct face_sink *to)
 {
     if (!s->call.token.p || !message.n)
         return;
-    mcp_begin(s, "notifications/progress");
-    js_put_key(&s->out, "params");
-    buf_putc(&s->out, '{');
-    js_put_raw(&s->out, "progressToken", s->call.token);
-    js_put_int(&s->out, "progress", (int64_t)e->seq);
-    js_put_field(&s->out, "message", message);
-    buf_puts(&s->out, "}}");
+    mcp_put_progress(&s->out, s->call.token, e, message);
     to->put(to->arg, NULL, buf_str(&s->out));
 }
 
 /* --- questions -------------------------------------------------------------------------------- */
+
+void mcp_put_form(struct buf *out, const struct face_event *e, bool approves)
+{
+    buf_puts(out, "{\"mode\":\"form\"");
+    face_copy(out, "message", e, "prompt", STR("\"\""));
+    js_put_raw(out, "requestedSchema",
+               approves
+                   ? STR("{\"type\":\"object\",\"properties\":{\"approve\":{\"type\":\"boolean\"}},"
+                         "\"required\":[\"approve\"]}")
+                   : STR("{\"type\":\"object\",\"properties\":{\"answer\":{\"type\":\"string\"}},"
+                         "\"required\":[\"answer\"]}"));
+}
 
 static void note_question(struct mcp_stream *s, const struct face_event *e)
 {
@@ -76,14 +93,7 @@ static void note_question(struct mcp_stream *s, const struct face_event *e)
     mcp_begin(s, "elicitation/create");
     js_put_field(&s->out, "id", buf_str(&id));
     js_put_key(&s->out, "params");
-    buf_puts(&s->out, "{\"mode\":\"form\"");
-    face_copy(&s->out, "message", e, "prompt", STR("\"\""));
-    js_put_raw(&s->out, "requestedSchema",
-               approves
-                   ? STR("{\"type\":\"object\",\"properties\":{\"approve\":{\"type\":\"boolean\"}},"
-                         "\"required\":[\"approve\"]}")
-                   : STR("{\"type\":\"object\",\"properties\":{\"answer\":{\"type\":\"string\"}},"
-                         "\"required\":[\"answer\"]}"));
+    mcp_put_form(&s->out, e, approves);
     put_related(&s->out, s);
     buf_puts(&s->out, "}}");
     buf_clear(&s->question);
@@ -94,7 +104,7 @@ static void note_question(struct mcp_stream *s, const struct face_event *e)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-static void put_content(struct buf *out, bool *first, struct str text)
+static void mcp_put_content(struct buf *out, bool *first, struct str text)
 {
     buf_puts(out, *first ? "{\"type\":\"text\"" : ",{\"type\":\"text\"");
     js_put_field(out, "text", text);
@@ -103,34 +113,41 @@ static void put_content(struct buf *out, bool *first, struct str text)
 }
 
 /* A failure is the tool's: its text so far, and why it ended. */
+void mcp_put_outcome(struct buf *out, const struct js_doc *doc, uint32_t object, bool failed)
+{
+    bool first = true;
+    struct buf text = {0};
+    uint32_t output = js_get(doc, object, "output"), result = js_get(doc, object, "result");
+    uint32_t error = js_get(doc, object, "error");
+    uint32_t why = error && js_type(doc, error) == JS_OBJECT ? js_get(doc, error, "message") : 0;
+    if (output && js_type(doc, output) == JS_STRING)
+        js_value(doc, output, &text);
+    js_put_raw(out, "content", STR("["));
+    if (text.len || !failed)
+        mcp_put_content(out, &first, buf_str(&text));
+    if (failed) {
+        bool has_why = why && js_type(doc, why) == JS_STRING;
+        buf_clear(&text);
+        if (has_why)
+            js_value(doc, why, &text);
+        mcp_put_content(out, &first, has_why ? buf_str(&text) : STR("the task failed"));
+    }
+    buf_putc(out, ']');
+    if (!failed && result && js_type(doc, result) == JS_OBJECT) {
+        js_put_key(out, "structuredContent");
+        js_copy(doc, result, out);
+    }
+    js_put_bool(out, "isError", failed);
+    buf_done(&text);
+}
+
 static void put_result(struct mcp_stream *s, const struct face_event *e, const struct face_sink *to)
 {
-    bool failed = e->type == EVENT_TASK_FAILED, first = true;
-    struct str output = face_text(e, "output", &s->scratch);
-    uint32_t error = js_get(e->doc, 0, "error"), result = js_get(e->doc, 0, "result");
-    uint32_t why =
-        error && js_type(e->doc, error) == JS_OBJECT ? js_get(e->doc, error, "message") : 0;
     struct buf *out = &s->out;
     buf_clear(out);
     mcp_begin_result(out, s->call.rpc_id);
     buf_putc(out, '{');
-    js_put_key(out, "content");
-    buf_putc(out, '[');
-    if (output.n || !failed)
-        put_content(out, &first, output.p ? output : STR(""));
-    if (failed) {
-        bool has_why = why && js_type(e->doc, why) == JS_STRING;
-        buf_clear(&s->scratch);
-        if (has_why)
-            js_value(e->doc, why, &s->scratch);
-        put_content(out, &first, has_why ? buf_str(&s->scratch) : STR("the task failed"));
-    }
-    buf_putc(out, ']');
-    if (!failed && result && js_type(e->doc, result) == JS_OBJECT) {
-        js_put_key(out, "structuredContent");
-        js_copy(e->doc, result, out);
-    }
-    js_put_bool(out, "isError", failed);
+    mcp_put_outcome(out, e->doc, 0, e->type == EVENT_TASK_FAILED);
     put_related(out, s);
     buf_putc(out, '}');
     mcp_end_result(out);
@@ -205,6 +222,8 @@ static struct face_stream *mcp_make(const struct face_task *task)
 {
     static const struct mcp_request none = {.operation = MCP_CALL, .call.rpc_id = {"1", 1}};
     const struct mcp_request *r = task->request ? task->request : &none;
+    if (r->is_modern)
+        return mcp_modern_make(task);
     struct mcp_stream *s = xcalloc(sizeof *s);
     s->face.ops = &mcp_ops;
     s->face.place.seq = r->after;

@@ -6,6 +6,7 @@
 
 #include "proto/faces/mcp.h"
 
+#define MCP_TTL_MS 60000
 #define ELICITING "mcp-e-" /* prefix of a session's id when its client accepts questions */
 
 /* --- replies ---------------------------------------------------------------------------------- */
@@ -22,16 +23,18 @@ void mcp_end_result(struct buf *out)
     buf_putc(out, '}');
 }
 
-static struct buf *begin_reply(struct face_exchange *x)
+struct buf *mcp_begin_reply(struct face_exchange *x)
 {
     const struct mcp_request *r = x->state;
     buf_clear(&x->reply);
     mcp_begin_result(&x->reply, r->call.rpc_id);
     buf_putc(&x->reply, '{');
+    if (r->is_modern)
+        js_put_field(&x->reply, "resultType", STR("complete"));
     return &x->reply;
 }
 
-static enum face_next end_reply(struct face_exchange *x)
+enum face_next mcp_end_reply(struct face_exchange *x)
 {
     buf_putc(&x->reply, '}');
     mcp_end_result(&x->reply);
@@ -46,23 +49,32 @@ static enum face_next accepted(struct face_exchange *x)
     return FACE_REPLY;
 }
 
-static void put_fault(struct buf *out, struct str rpc_id, int code, const char *message)
+static void put_fault(struct buf *out, struct str rpc_id, int code, const char *message,
+                      struct str data)
 {
     buf_puts(out, "{\"jsonrpc\":\"2.0\",\"id\":");
     buf_putstr(out, rpc_id.n ? rpc_id : STR("null"));
     js_put_raw(out, "error", STR("{"));
     js_put_int(out, "code", code);
     js_put_field(out, "message", str_of(message));
+    if (data.p)
+        js_put_raw(out, "data", data);
     buf_puts(out, "}}");
 }
 
-static enum face_next mcp_fail(struct face_exchange *x, int code, int status, const char *message)
+enum face_next mcp_fail_with(struct face_exchange *x, int code, int status, const char *message,
+                             struct str data)
 {
     const struct mcp_request *r = x->state;
     buf_clear(&x->reply);
-    put_fault(&x->reply, r ? r->call.rpc_id : STR_NULL, code, message);
+    put_fault(&x->reply, r ? r->call.rpc_id : STR_NULL, code, message, data);
     x->status = status;
     return FACE_REPLY;
+}
+
+enum face_next mcp_fail(struct face_exchange *x, int code, int status, const char *message)
+{
+    return mcp_fail_with(x, code, status, message, STR_NULL);
 }
 
 static int code_of(enum error e)
@@ -76,8 +88,8 @@ static int code_of(enum error e)
 }
 
 /* A request's error comes with a status of 200; HTTP's status only concerns the transport. */
-static enum face_next mcp_fail_line(struct face_exchange *x, enum error e, struct str line,
-                                    struct js_doc *doc)
+enum face_next mcp_fail_line(struct face_exchange *x, enum error e, struct str line,
+                             struct js_doc *doc)
 {
     struct buf message = {0};
     exchange_put_why(&message, line, doc);
@@ -98,7 +110,7 @@ static bool speaks_version(struct str version)
 static enum face_next initialize(struct face_exchange *x, const struct face_input *in)
 {
     const struct mcp_request *r = x->state;
-    struct buf *out = begin_reply(x);
+    struct buf *out = mcp_begin_reply(x);
     js_put_field(out, "protocolVersion",
                  speaks_version(r->version) ? r->version : STR("2025-11-25"));
     js_put_raw(out, "capabilities",
@@ -107,10 +119,10 @@ static enum face_next initialize(struct face_exchange *x, const struct face_inpu
     js_put_raw(out, "serverInfo", STR("{\"name\":\"holdfast\",\"version\":\"1.0\"}"));
     buf_puts(&x->header_value, r->call.elicits ? ELICITING : "mcp-");
     buf_putstr(&x->header_value, in->nonce);
-    return end_reply(x);
+    return mcp_end_reply(x);
 }
 
-static void put_tool(struct buf *out, const struct js_doc *doc, uint32_t agent)
+static void put_tool(struct buf *out, const struct js_doc *doc, uint32_t agent, bool is_modern)
 {
     uint32_t about = js_get(doc, agent, "description");
     bool is_described = about && js_type(doc, about) == JS_STRING && js_raw(doc, about).n > 0;
@@ -125,24 +137,30 @@ static void put_tool(struct buf *out, const struct js_doc *doc, uint32_t agent)
     js_put_raw(out, "inputSchema",
                STR("{\"type\":\"object\",\"properties\":{\"message\":{\"type\":\"string\","
                    "\"description\":\"what is asked\"}},\"required\":[\"message\"]}"));
-    js_put_raw(out, "execution", STR("{\"taskSupport\":\"optional\"}"));
+    if (!is_modern)
+        js_put_raw(out, "execution", STR("{\"taskSupport\":\"optional\"}"));
     buf_putc(out, '}');
 }
 
-static enum face_next list_tools(struct face_exchange *x, const struct face_input *in)
+enum face_next mcp_put_tools(struct face_exchange *x, const struct face_input *in)
 {
     const struct js_doc *doc = in->doc;
-    struct buf *out = begin_reply(x);
+    const struct mcp_request *r = x->state;
+    struct buf *out = mcp_begin_reply(x);
     bool good = js_parse(in->doc, in->agents.p, in->agents.n, JS_OURS);
     js_put_raw(out, "tools", STR("["));
     for (uint32_t i = good ? js_first(doc, 0) : 0; good && i < js_end(doc, 0);
          i = js_next(doc, i)) {
         if (i != js_first(doc, 0))
             buf_putc(out, ',');
-        put_tool(out, doc, i);
+        put_tool(out, doc, i, r->is_modern);
     }
     buf_putc(out, ']');
-    return end_reply(x);
+    if (r->is_modern) { /* a reload may change the agents */
+        js_put_int(out, "ttlMs", MCP_TTL_MS);
+        js_put_field(out, "cacheScope", STR("private"));
+    }
+    return mcp_end_reply(x);
 }
 
 /* --- a call ----------------------------------------------------------------------------------- */
@@ -158,7 +176,7 @@ static void put_name(struct buf *out, struct str rpc_id)
 }
 
 /* The same request again, in one session, is the same task. */
-static enum face_next call_tool(struct face_exchange *x)
+enum face_next mcp_call_tool(struct face_exchange *x)
 {
     const struct mcp_request *r = x->state;
     const struct str fields[] = {r->session, r->call.rpc_id, r->tool, r->message};
@@ -196,7 +214,7 @@ static int64_t mcp_time(const struct js_doc *doc, uint32_t task, const char *mem
     return at && js_type(doc, at) == JS_NUMBER && js_int(doc, at, &ms) ? ms : 0;
 }
 
-void mcp_put_task(struct buf *out, const struct js_doc *doc, uint32_t task)
+void mcp_put_task(struct buf *out, const struct js_doc *doc, uint32_t task, bool is_modern)
 {
     int64_t created = mcp_time(doc, task, "created_at"),
             ended = mcp_time(doc, task, "completed_at");
@@ -208,32 +226,35 @@ void mcp_put_task(struct buf *out, const struct js_doc *doc, uint32_t task)
     exchange_put_id(out, js_raw(doc, js_get(doc, task, "conversation_id")),
                     js_raw(doc, js_get(doc, task, "task_id")));
     buf_putc(out, '"');
-    js_put_field(out, "status", mcp_status(doc, task));
+    bool is_outcome = is_modern && !exchange_task_lives(doc, task) &&
+                      !js_is(doc, js_get(doc, task, "status"), "cancelled");
+    js_put_field(out, "status", is_outcome ? STR("completed") : mcp_status(doc, task));
     if (why && js_type(doc, why) == JS_STRING) {
         js_put_key(out, "statusMessage");
         js_copy(doc, why, out);
     }
-    js_put_raw(out, "ttl", STR("null")); /* as long as the gateway's retention */
+    /* As long as the gateway's retention. */
+    js_put_raw(out, is_modern ? "ttlMs" : "ttl", STR("null"));
     face_put_time(out, "createdAt", created);
     face_put_time(out, "lastUpdatedAt", ended ? ended : started ? started : created);
-    js_put_int(out, "pollInterval", 1000);
+    js_put_int(out, is_modern ? "pollIntervalMs" : "pollInterval", 1000);
 }
 
 static enum face_next mcp_reply_task(struct face_exchange *x, const struct js_doc *doc,
                                      uint32_t task)
 {
     const struct mcp_request *r = x->state;
-    struct buf *out = begin_reply(x);
+    struct buf *out = mcp_begin_reply(x);
     bool is_new = r->operation == MCP_CALL_TASK;
     if (is_new)
         js_put_raw(out, "task", STR("{"));
-    mcp_put_task(out, doc, task);
+    mcp_put_task(out, doc, task, false);
     if (is_new)
         buf_putc(out, '}');
-    return end_reply(x);
+    return mcp_end_reply(x);
 }
 
-static enum face_next about_task(struct face_exchange *x, enum verb verb)
+enum face_next mcp_about_task(struct face_exchange *x, enum verb verb)
 {
     const struct mcp_request *r = x->state;
     struct buf conversation = {0};
@@ -248,9 +269,9 @@ static enum face_next about_task(struct face_exchange *x, enum verb verb)
     return FACE_ASK;
 }
 
-static enum face_next follow_call(struct face_exchange *x, uint64_t after)
+enum face_next mcp_follow(struct face_exchange *x, uint64_t after)
 {
-    if (about_task(x, VERB_RESUME) == FACE_REPLY)
+    if (mcp_about_task(x, VERB_RESUME) == FACE_REPLY)
         return FACE_REPLY;
     buf_clear(&x->ask.body);
     buf_putc(&x->ask.body, '{');
@@ -270,7 +291,7 @@ static enum face_next on_task(struct face_exchange *x, struct str line, struct j
         return mcp_reply_task(x, doc, task);
     if (!exchange_task_lives(doc, task))
         return mcp_fail(x, -32602, 200, "the task has ended");
-    return about_task(x, VERB_CANCEL);
+    return mcp_about_task(x, VERB_CANCEL);
 }
 
 /* --- lists of a session ----------------------------------------------------------------------- */
@@ -291,25 +312,25 @@ static enum face_next list_tasks(struct face_exchange *x)
     const struct mcp_request *r = x->state;
     if (r->session.p)
         return ask_session(x, 50, r->task_id);
-    js_put_raw(begin_reply(x), "tasks", STR("[]"));
-    return end_reply(x);
+    js_put_raw(mcp_begin_reply(x), "tasks", STR("[]"));
+    return mcp_end_reply(x);
 }
 
 static enum face_next mcp_on_list(struct face_exchange *x, struct js_doc *doc)
 {
     uint32_t tasks = js_get(doc, 0, "tasks"), more = js_get(doc, 0, "more");
     uint32_t oldest = js_first(doc, tasks) < js_end(doc, tasks) ? js_first(doc, tasks) : 0;
-    struct buf *out = begin_reply(x);
+    struct buf *out = mcp_begin_reply(x);
     js_put_raw(out, "tasks", STR("["));
     for (uint32_t i = js_first(doc, tasks); i < js_end(doc, tasks); i = js_next(doc, i)) {
         buf_puts(out, i == oldest ? "{" : ",{");
-        mcp_put_task(out, doc, i);
+        mcp_put_task(out, doc, i, false);
         buf_putc(out, '}');
     }
     buf_putc(out, ']');
     if (oldest && more && js_type(doc, more) == JS_TRUE)
         js_put_field(out, "nextCursor", js_raw(doc, js_get(doc, oldest, "task_id")));
-    return end_reply(x);
+    return mcp_end_reply(x);
 }
 
 static uint32_t mcp_find_call(const struct js_doc *doc, struct str rpc_id)
@@ -350,7 +371,7 @@ static enum face_next on_session(struct face_exchange *x, struct str line, struc
 static enum face_next answer_question(struct face_exchange *x)
 {
     const struct mcp_request *r = x->state;
-    if (about_task(x, VERB_RESPOND) == FACE_REPLY)
+    if (mcp_about_task(x, VERB_RESPOND) == FACE_REPLY)
         return accepted(x);
     buf_clear(&x->ask.body);
     buf_putc(&x->ask.body, '{');
@@ -366,6 +387,8 @@ static enum face_next begin_post(struct face_exchange *x, const struct face_inpu
     char why[128];
     int code = mcp_read(x, in, why);
     r = x->state;
+    if (r->is_modern)
+        return mcp_modern_begin(x, in, code, why);
     if (code)
         return mcp_fail(x, code, code == -32601 || code == -32602 ? 200 : 400, why);
     if (r->operation != MCP_INITIALIZE)
@@ -375,13 +398,13 @@ static enum face_next begin_post(struct face_exchange *x, const struct face_inpu
     x->is_whole = r->operation == MCP_TASK_CANCEL;
     switch (r->operation) {
     case MCP_INITIALIZE: return initialize(x, in);
-    case MCP_PING: begin_reply(x); return end_reply(x);
-    case MCP_TOOLS: return list_tools(x, in);
+    case MCP_PING: mcp_begin_reply(x); return mcp_end_reply(x);
+    case MCP_TOOLS: return mcp_put_tools(x, in);
     case MCP_CALL:
-    case MCP_CALL_TASK: return call_tool(x);
+    case MCP_CALL_TASK: return mcp_call_tool(x);
     case MCP_TASK_GET:
-    case MCP_TASK_CANCEL: return about_task(x, VERB_TASK_GET);
-    case MCP_TASK_RESULT: return follow_call(x, 0);
+    case MCP_TASK_CANCEL: return mcp_about_task(x, VERB_TASK_GET);
+    case MCP_TASK_RESULT: return mcp_follow(x, 0);
     case MCP_TASK_LIST: return list_tasks(x);
     case MCP_ANSWER: return answer_question(x);
     case MCP_CANCELLED:
@@ -398,7 +421,7 @@ static enum face_next mcp_begin(struct face_exchange *x, const struct face_input
         if (!mcp_read_event_id(x, in->header))
             return mcp_fail(x, -32602, 400, "\"Last-Event-ID\" is no id of an event");
         const struct mcp_request *r = x->state;
-        enum face_next next = follow_call(x, r->after);
+        enum face_next next = mcp_follow(x, r->after);
         return next == FACE_REPLY ? mcp_fail(x, -32602, 404, "no such task") : next;
     }
     return mcp_fail(x, -32600, 405, "no stream but that of a call, and no session to end");
@@ -417,21 +440,23 @@ static enum face_next mcp_replied(struct face_exchange *x, enum error e, struct 
         return mcp_fail_line(x, e, line, doc);
     switch (x->ask.verb) {
     case VERB_TASKS: return on_session(x, line, doc);
-    case VERB_CANCEL: return follow_call(x, 0);
+    case VERB_CANCEL: return mcp_follow(x, 0);
     default: return on_task(x, line, doc);
     }
 }
 
 static void mcp_put_error(struct buf *out, enum error e, const char *message)
 {
-    put_fault(out, STR_NULL, code_of(e), message);
+    put_fault(out, STR_NULL, code_of(e), message, STR_NULL);
 }
 
-#define MCP_OPS(reads_)                                                                     \
-    {                                                                                       \
-        .stream = &mcp_ops, .begin = mcp_begin, .replied = mcp_replied, .reads = (reads_),  \
-        .put_error = mcp_put_error, .put_id = mcp_put_event_id, .header = "mcp-session-id:" \
+#define MCP_OPS(reads_, ...)                                                               \
+    {                                                                                      \
+        .stream = &mcp_ops, .begin = mcp_begin, .replied = mcp_replied, .reads = (reads_), \
+        .also_reads = __VA_ARGS__, .put_error = mcp_put_error, .put_id = mcp_put_event_id, \
+        .header = "mcp-session-id:"                                                        \
     }
 
-const struct face_http_ops mcp_post_ops = MCP_OPS("mcp-session-id:");
-const struct face_http_ops mcp_get_ops = MCP_OPS("last-event-id:");
+const struct face_http_ops mcp_post_ops =
+    MCP_OPS("mcp-session-id:", {"mcp-protocol-version:", "mcp-method:", "mcp-name:"});
+const struct face_http_ops mcp_get_ops = MCP_OPS("last-event-id:", {NULL});

@@ -4,6 +4,7 @@
 
 #include "proto/base64url.h"
 #include "proto/faces/mcp.h"
+#include "proto/str.h"
 
 struct mcp_reader {
     const struct js_doc *doc;
@@ -71,9 +72,14 @@ static int read_initialize(const struct mcp_reader *in, uint32_t params)
 static int mcp_read_call(const struct mcp_reader *in, uint32_t params)
 {
     struct mcp_request *r = in->r;
-    r->tool = mcp_text(in, params, "name");
+    uint32_t responses = r->is_modern ? mcp_get(in, params, "inputResponses", JS_OBJECT) : 0;
+    r->tool = r->name = mcp_text(in, params, "name");
     r->message = mcp_text(in, mcp_object(in, params, "arguments"), "message");
-    if (mcp_get(in, params, "task", JS_OBJECT))
+    if (r->is_modern)
+        r->state = mcp_text(in, params, "requestState");
+    if (responses)
+        r->responses = mcp_json(in, responses);
+    if (r->is_modern ? r->takes_tasks && !r->state.p : mcp_get(in, params, "task", JS_OBJECT) != 0)
         r->operation = MCP_CALL_TASK;
     if (!r->tool.n)
         return mcp_wrong(in, MCP_PARAMS, "\"name\" must be the name of a tool");
@@ -90,7 +96,26 @@ static int read_cancelled(const struct mcp_reader *in, uint32_t params)
 
 static int read_task(const struct mcp_reader *in, uint32_t params)
 {
-    in->r->task_id = mcp_text(in, params, "taskId");
+    uint32_t responses = mcp_get(in, params, "inputResponses", JS_OBJECT);
+    in->r->task_id = in->r->name = mcp_text(in, params, "taskId");
+    if (responses)
+        in->r->responses = mcp_json(in, responses);
+    return 0;
+}
+
+/* One task of those that the client would hear about: the answer says which. */
+static int read_listen(const struct mcp_reader *in, uint32_t params)
+{
+    const struct js_doc *d = in->doc;
+    uint32_t wanted = mcp_object(in, params, "notifications");
+    uint32_t ids = mcp_get(in, wanted, "taskIds", JS_ARRAY), at = ids ? js_first(d, ids) : 0;
+    if (wanted == UINT32_MAX)
+        return mcp_wrong(in, MCP_PARAMS, "\"notifications\" must be an object");
+    if (at && at < js_end(d, ids) && js_type(d, at) == JS_STRING) {
+        size_t begin = in->memory->len;
+        js_value(d, at, in->memory);
+        in->r->task_id = (struct str){in->memory->bytes + begin, in->memory->len - begin};
+    }
     return 0;
 }
 
@@ -100,21 +125,42 @@ static int mcp_read_list(const struct mcp_reader *in, uint32_t params)
     return 0;
 }
 
+enum { LEGACY = 1, MODERN = 2, BOTH = LEGACY | MODERN };
+
 static const struct {
     const char *name;
+    int eras;
     enum mcp_operation operation;
     int (*read)(const struct mcp_reader *in, uint32_t params);
 } methods[] = {
-    {"initialize", MCP_INITIALIZE, read_initialize},
-    {"ping", MCP_PING, NULL},
-    {"tools/list", MCP_TOOLS, NULL},
-    {"tools/call", MCP_CALL, mcp_read_call},
-    {"tasks/get", MCP_TASK_GET, read_task},
-    {"tasks/result", MCP_TASK_RESULT, read_task},
-    {"tasks/cancel", MCP_TASK_CANCEL, read_task},
-    {"tasks/list", MCP_TASK_LIST, mcp_read_list},
-    {"notifications/cancelled", MCP_CANCELLED, read_cancelled},
+    {"initialize", LEGACY, MCP_INITIALIZE, read_initialize},
+    {"ping", LEGACY, MCP_PING, NULL},
+    {"server/discover", MODERN, MCP_DISCOVER, NULL},
+    {"subscriptions/listen", MODERN, MCP_LISTEN, read_listen},
+    {"tools/list", BOTH, MCP_TOOLS, NULL},
+    {"tools/call", BOTH, MCP_CALL, mcp_read_call},
+    {"tasks/get", BOTH, MCP_TASK_GET, read_task},
+    {"tasks/update", MODERN, MCP_TASK_UPDATE, read_task},
+    {"tasks/result", LEGACY, MCP_TASK_RESULT, read_task},
+    {"tasks/cancel", BOTH, MCP_TASK_CANCEL, read_task},
+    {"tasks/list", LEGACY, MCP_TASK_LIST, mcp_read_list},
+    {"notifications/cancelled", LEGACY, MCP_CANCELLED, read_cancelled},
 };
+
+/* The client, as a modern request describes it. */
+static void read_client(const struct mcp_reader *in, uint32_t meta)
+{
+    struct mcp_request *r = in->r;
+    uint32_t can = mcp_object(in, meta, MCP_META "clientCapabilities");
+    r->version = mcp_text(in, meta, MCP_META "protocolVersion");
+    r->is_modern = r->is_modern || r->version.p;
+    if (!r->is_modern)
+        return;
+    r->session = mcp_text(in, meta, MCP_CONVERSATION);
+    r->has_capabilities = can != UINT32_MAX;
+    r->call.elicits = mcp_get(in, can, "elicitation", JS_OBJECT) != 0;
+    r->takes_tasks = mcp_get(in, mcp_object(in, can, "extensions"), MCP_TASKS, JS_OBJECT) != 0;
+}
 
 static int read_method(const struct mcp_reader *in, uint32_t method, bool has_id)
 {
@@ -122,9 +168,12 @@ static int read_method(const struct mcp_reader *in, uint32_t method, bool has_id
     uint32_t token = meta == UINT32_MAX ? 0 : js_get(in->doc, meta, "progressToken");
     if (token && is_id(in->doc, token))
         in->r->call.token = mcp_json(in, token);
+    read_client(in, meta);
+    in->r->method = mcp_text(in, 0, "method");
     for (size_t i = 0; i < countof(methods); i++) {
         bool notifies = methods[i].operation == MCP_CANCELLED;
-        if (!js_is(in->doc, method, methods[i].name) || notifies == has_id)
+        bool is_known = methods[i].eras & (in->r->is_modern ? MODERN : LEGACY);
+        if (!is_known || !js_is(in->doc, method, methods[i].name) || notifies == has_id)
             continue;
         in->r->operation = methods[i].operation;
         return methods[i].read ? methods[i].read(in, params) : 0;
@@ -134,6 +183,18 @@ static int read_method(const struct mcp_reader *in, uint32_t method, bool has_id
 }
 
 /* --- answers to our questions ----------------------------------------------------------------- */
+
+static struct str answer_of(const struct mcp_reader *in, bool approves, uint32_t result)
+{
+    uint32_t action = mcp_get(in, result, "action", JS_STRING);
+    uint32_t content = mcp_object(in, result, "content");
+    uint32_t yes = mcp_get(in, content, "approve", JS_TRUE);
+    uint32_t says = mcp_get(in, content, "answer", JS_STRING);
+    bool accepts = action && js_is(in->doc, action, "accept");
+    if (approves)
+        return accepts && yes ? STR("true") : STR("false");
+    return accepts && says ? mcp_json(in, says) : STR("\"\"");
+}
 
 /* The id of a question: the task's, `/`, a for an approval or q, `/`, the question's. Any other id
  * is not ours; it is ignored, as are errors. */
@@ -146,19 +207,34 @@ static void mcp_read_answer(const struct mcp_reader *in, uint32_t result)
     r->operation = MCP_NOTIFICATION;
     if (!slash || result == UINT32_MAX || id.n < n + 4 || slash[2] != '/')
         return;
-    bool approves = slash[1] == 'a';
-    uint32_t action = mcp_get(in, result, "action", JS_STRING);
-    uint32_t content = mcp_object(in, result, "content");
-    uint32_t yes = mcp_get(in, content, "approve", JS_TRUE);
-    uint32_t says = mcp_get(in, content, "answer", JS_STRING);
-    bool accepts = action && js_is(in->doc, action, "accept");
     r->task_id = (struct str){id.p, n};
     r->input_id = (struct str){slash + 3, id.n - n - 3};
-    if (approves)
-        r->answer = accepts && yes ? STR("true") : STR("false");
-    else
-        r->answer = accepts && says ? mcp_json(in, says) : STR("\"\"");
+    r->answer = answer_of(in, slash[1] == 'a', result);
     r->operation = MCP_ANSWER;
+}
+
+/* The keys of a modern request's responses are "a/" or "q/", and the question's id. */
+bool mcp_response(const struct mcp_request *r, struct js_doc *doc, uint32_t n, struct buf *memory,
+                  struct str *ret_input_id, struct str *ret_answer)
+{
+    const struct mcp_reader in = {.doc = doc, .memory = memory};
+    if (!r->responses.p || !js_parse(doc, r->responses.p, r->responses.n, JS_OURS))
+        return false;
+    uint32_t at = js_first(doc, 0); /* keys and values in turn */
+    for (uint32_t i = 0; i < 2 * n && at < js_end(doc, 0); i++)
+        at = js_next(doc, at);
+    if (at >= js_end(doc, 0))
+        return false;
+    buf_clear(memory);
+    buf_reserve(memory, 3 * r->responses.n + 8);
+    js_value(doc, at, memory);
+    struct str key = buf_str(memory);
+    uint32_t value = js_next(doc, at);
+    bool is_ours = key.n > 2 && (key.p[0] == 'a' || key.p[0] == 'q') && key.p[1] == '/' &&
+                   js_type(doc, value) == JS_OBJECT;
+    *ret_input_id = is_ours ? str_from(key, 2) : STR("");
+    *ret_answer = is_ours ? answer_of(&in, key.p[0] == 'a', value) : STR("null");
+    return true;
 }
 
 /* --- a message -------------------------------------------------------------------------------- */
@@ -186,7 +262,8 @@ int mcp_read(struct face_exchange *x, const struct face_input *in, char why[128]
 {
     struct mcp_request *r = x->state = xcalloc(sizeof *r);
     struct mcp_reader reader = {.doc = in->doc, .r = r, .memory = &x->memory, .why = why};
-    buf_reserve(&x->memory, 2 * in->body.n + in->header.n + 64);
+    buf_reserve(&x->memory, 3 * in->body.n + in->header.n + 64);
+    r->is_modern = in->also[0].n && str_eq(in->also[0], STR(MCP_MODERN));
     const char *begin = x->memory.bytes;
     buf_putstr(&x->memory, in->header);
     if (in->header.n)
@@ -222,6 +299,14 @@ static bool read_seq(struct str digits, uint64_t *ret)
         *ret = *ret * 10 + (uint64_t)(digits.p[i] - '0');
     }
     return digits.n > 0;
+}
+
+bool mcp_read_state(struct mcp_request *r)
+{
+    struct str rest = r->state;
+    if (!take_until(&rest, '_', &r->task_id))
+        return false;
+    return read_seq(rest, &r->after);
 }
 
 /* [id of the request, progress token or null, 1: elicits | 2: is_task] */

@@ -5,10 +5,6 @@
 #define PROTOCOL_VERSION 1
 #define KEEP_BYTES (256 * 1024) /* buffers that one long line has grown are not kept */
 
-/* Errors of JSON-RPC, and of the protocol. */
-#define RPC_NO_METHOD -32601
-#define RPC_BAD_PARAMS -32602
-#define ACP_NOT_FOUND -32002
 #define ACP_NEEDS_AUTHENTICATION -32000
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -23,7 +19,7 @@ static void acp_begin(struct acp *a, const char *method, enum acp_awaits awaits)
     js_put_raw(&a->out, "params", STR("{"));
 }
 
-static void acp_end(struct acp *a)
+void acp_end(struct acp *a)
 {
     buf_puts(&a->out, "}}\n");
 }
@@ -35,7 +31,7 @@ void acp_put_id(struct acp *a, uint32_t id)
     js_copy(&a->doc, id, &a->out);
 }
 
-static void acp_refuse(struct acp *a, uint32_t id, int code, const char *why)
+void acp_refuse(struct acp *a, uint32_t id, int code, const char *why)
 {
     acp_put_id(a, id);
     js_put_raw(&a->out, "error", STR("{"));
@@ -51,7 +47,9 @@ static void acp_initialize(struct acp *a)
     js_put_raw(&a->out, "clientCapabilities", STR("{\"fs\":{"));
     js_put_bool(&a->out, "readTextFile", a->o.files != NULL);
     js_put_bool(&a->out, "writeTextFile", a->o.files != NULL);
-    buf_puts(&a->out, "},\"terminal\":false}");
+    buf_putc(&a->out, '}');
+    js_put_bool(&a->out, "terminal", a->o.terminals != NULL);
+    buf_putc(&a->out, '}');
     js_put_raw(&a->out, "clientInfo", STR("{"));
     js_put_field(&a->out, "name", STR("holdfast"));
     js_put_field(&a->out, "version", str_of(a->o.version));
@@ -62,7 +60,14 @@ static void acp_initialize(struct acp *a)
 static void acp_put_place(struct acp *a)
 {
     js_put_field(&a->out, "cwd", str_of(a->o.cwd));
-    js_put_raw(&a->out, "mcpServers", STR("[]"));
+    js_put_raw(&a->out, "mcpServers", STR("["));
+    if (a->o.mcp_stdio)
+        buf_puts(&a->out, a->o.mcp_stdio);
+    if (a->o.mcp_http && a->can_mcp_http) {
+        buf_puts(&a->out, a->o.mcp_stdio ? "," : "");
+        buf_puts(&a->out, a->o.mcp_http);
+    }
+    buf_putc(&a->out, ']');
 }
 
 static void acp_open_session(struct acp *a)
@@ -225,6 +230,8 @@ static void on_initialized(struct acp *a, uint32_t result)
     a->can_load = load && js_type(doc, load) == JS_TRUE;
     a->can_resume =
         acp_can(doc, say_member(doc, say_member(doc, can, "sessionCapabilities"), "resume"));
+    uint32_t http = say_member(doc, say_member(doc, can, "mcpCapabilities"), "http");
+    a->can_mcp_http = http && js_type(doc, http) == JS_TRUE;
     acp_keep_methods(a, say_member(doc, result, "authMethods"));
     acp_open_session(a);
 }
@@ -360,7 +367,7 @@ static void on_request(struct acp *a, uint32_t id, uint32_t method)
         acp_file(a, id, params, false);
     else if (is_object && a->o.files && js_is(doc, method, "fs/write_text_file"))
         acp_file(a, id, params, true);
-    else
+    else if (!is_object || !a->o.terminals || !acp_terminal(a, id, params, method))
         acp_refuse(a, id, RPC_NO_METHOD, "Method not found");
 }
 
@@ -425,6 +432,7 @@ void acp_done(struct acp *a)
         buf_done(&a->permissions[i].id);
         buf_done(&a->permissions[i].options);
     }
+    acp_terminals_done(a);
     say_calls_done(&a->calls);
     js_done(&a->doc);
     js_done(&a->other);

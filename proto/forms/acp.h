@@ -8,8 +8,9 @@
  * Turn:     acp_prompt begins one; it is over when `turn` is ACP_DONE or ACP_FAILED (with
  *           `failure`).  What the program says outside of a turn, or while it loads a session, is
  *           dropped: it is in the journal already.
- * Requests: a permission is asked of the user; files go through struct acp_files; every other
- *           request is refused at once, since the program waits for ever.
+ * Requests: a permission is asked of the user; files go through struct acp_files, terminals through
+ *           struct acp_terminals; every other request is refused at once, since the program waits
+ *           for ever.
  * Thread:   any; one at a time.
  * Owns:     its buffers; acp_done frees them.  The options' texts must outlive it.
  * Errors:   `broken` says that the program is of no use any more.  Texts of the program's errors
@@ -20,6 +21,7 @@
 
 #include "proto/forms/say.h"
 
+#define ACP_WAITS 64       /* for ends of terminals, open at once */
 #define ACP_PERMISSIONS 32 /* that are open at once; a further one is answered "cancelled" */
 
 /* NULL in why: it went well; else a sentence, and ret or the file is as it was. */
@@ -28,12 +30,42 @@ struct acp_files {
     const char *(*write)(void *arg, const char *path, struct str content);
 };
 
+/* A command for a terminal.  Lists end with a NULL; NULL for none. */
+struct acp_command {
+    char **argv, **env; /* env: "NAME=value" */
+    size_t n_argv, n_env;
+    char *cwd;           /* NULL: the session's */
+    size_t output_bytes; /* of its output, the last ones are kept */
+};
+
+/* How a command has ended: a code, or a signal ("SIGTERM"). */
+struct acp_exit {
+    int code;
+    const char *signal; /* NULL: it exited */
+};
+
+struct acp_terminals {
+    /* NULL: it runs, under that number (not 0); else a sentence. */
+    const char *(*create)(void *arg, const struct acp_command *command, unsigned *ret_number);
+    bool (*exists)(void *arg, unsigned number);
+    /* Appends its output; whether the beginning is missing. */
+    bool (*output)(void *arg, unsigned number, struct buf *ret);
+    bool (*ended)(void *arg, unsigned number, struct acp_exit *ret); /* false: it runs */
+    void (*kill)(void *arg, unsigned number); /* its end is told by acp_terminal_ended */
+    void (*release)(void *arg, unsigned number);
+};
+
 struct acp_options {
     const char *cwd; /* absolute */
     const char *version;
-    const char *auth_method;       /* its id; NULL: none is configured */
+    const char *auth_method; /* its id; NULL: none is configured */
+    /* Members of the list mcpServers, as JSON; NULL for none.  Those over HTTP are for a program
+     * that says it can. */
+    const char *mcp_stdio, *mcp_http;
     const struct acp_files *files; /* NULL: the program is told that there are none */
     void *files_arg;
+    const struct acp_terminals *terminals; /* NULL: the program is told that there are none */
+    void *terminals_arg;
 };
 
 enum acp_turn { ACP_IDLE, ACP_RUNNING, ACP_DONE, ACP_FAILED };
@@ -49,6 +81,11 @@ enum acp_awaits {
     ACP_AWAITS_PROMPT
 };
 
+struct acp_wait {
+    unsigned number; /* of the terminal */
+    struct buf id;   /* of the request, as JSON */
+};
+
 struct acp_permission {
     unsigned number;
     struct buf id;      /* of the request, as JSON */
@@ -59,7 +96,7 @@ struct acp {
     struct acp_options o;
     enum acp_awaits awaits;
     int64_t id; /* of our last request */
-    bool can_load, can_resume, has_authenticated;
+    bool can_load, can_resume, can_mcp_http, has_authenticated;
     bool resumed; /* the session knows what was before */
     bool broken;
 
@@ -76,6 +113,8 @@ struct acp {
     struct acp_permission permissions[ACP_PERMISSIONS];
     size_t n_permissions;
     unsigned asked; /* how often */
+    struct acp_wait waits[ACP_WAITS];
+    size_t n_waits;
 
     struct js_doc doc, other;
     struct buf text, more; /* scratch */
@@ -92,7 +131,15 @@ void acp_answer(struct acp *a, struct str line);
 /* Asks the program to end its turn, and answers what it has asked.  False: it cannot be asked now,
  * and is broken. */
 bool acp_cancel(struct acp *a);
+/* A terminal's command has ended. */
+void acp_terminal_ended(struct acp *a, unsigned number);
 void acp_done(struct acp *a);
+
+/* Errors of JSON-RPC, and of the protocol. */
+#define RPC_NO_METHOD -32601
+#define RPC_BAD_PARAMS -32602
+#define RPC_FAILED -32603
+#define ACP_NOT_FOUND -32002
 
 /* Between acp.c and its parts: params are nodes of doc; more is what else is known of a call, an
  * update or a permission's toolCall, 0 for nothing. */
@@ -101,5 +148,10 @@ void acp_tell_held(struct acp *a, uint32_t more);
 void acp_permission(struct acp *a, uint32_t id, uint32_t params);
 void acp_put_id(struct acp *a, uint32_t id); /* {"jsonrpc":"2.0","id":ID */
 void acp_cancel_permissions(struct acp *a);
+void acp_end(struct acp *a); /* of params or a result: "}}" and the line's end */
+void acp_refuse(struct acp *a, uint32_t id, int code, const char *why);
+bool acp_terminal(struct acp *a, uint32_t id, uint32_t params,
+                  uint32_t method); /* false: it is no request of theirs */
+void acp_terminals_done(struct acp *a);
 
 #endif

@@ -348,16 +348,6 @@ void remote_ask_approval(struct remote *r, struct str prompt, struct str tool, u
     buf_done(&id);
 }
 
-void remote_wait(struct remote *r)
-{
-    if (is_over(r))
-        return;
-    if (r->n_questions == 0)
-        remote_fail(r, STR("it waits for an answer, and asks nothing"));
-    else
-        r->state = REMOTE_ASKS;
-}
-
 static void questions_drop(struct remote *r)
 {
     while (r->n_questions) {
@@ -375,6 +365,27 @@ static bool all_answered(const struct remote *r)
     return true;
 }
 
+static void go_on(struct remote *r)
+{
+    r->state = REMOTE_WORKS;
+    r->rejoined = false;
+    r->form->answered(r);
+    questions_drop(r);
+}
+
+/* The answers may be there before the reply that asked has ended. */
+void remote_wait(struct remote *r)
+{
+    if (is_over(r))
+        return;
+    if (r->n_questions == 0)
+        remote_fail(r, STR("it waits for an answer, and asks nothing"));
+    else if (all_answered(r))
+        go_on(r);
+    else
+        r->state = REMOTE_ASKS;
+}
+
 void remote_answer(struct remote *r, struct str line)
 {
     struct js_doc *doc = &r->doc;
@@ -387,12 +398,8 @@ void remote_answer(struct remote *r, struct str line)
         if (q->answer.len == 0 && js_is(doc, id, r->text.bytes))
             js_copy(doc, answer, &q->answer);
     }
-    if (r->state != REMOTE_ASKS || !all_answered(r))
-        return;
-    r->state = REMOTE_WORKS;
-    r->rejoined = false;
-    r->form->answered(r);
-    questions_drop(r);
+    if (r->state == REMOTE_ASKS && all_answered(r))
+        go_on(r);
 }
 
 /* --- a turn ----------------------------------------------------------------------------------- */

@@ -98,7 +98,7 @@ struct remote {
 
     /* The forms'. */
     int step;              /* which reply is expected, if not that of the turn itself */
-    bool is_old;           /* a2a: 0.3 */
+    bool is_old, is_plain; /* a2a: 0.3; it does not stream */
     bool rejoined;         /* langgraph: the stream was cut, and may lack something */
     unsigned n_items;      /* a2a: artifacts that have no id; ag-ui: messages that were kept */
     struct buf peer_id;    /* of the server's task, run or response */

@@ -7,18 +7,23 @@
  *     told.
  *   - What an agent says with a status while it works is a thought: many say the same again in an
  *     artifact.  When there is neither an artifact nor a last message, it was the answer.
+ *   - A server that knows only 0.3, or does not stream, refuses the first request and gets another.
  *   - A cut, or an end without a last state, leads to SubscribeToTask; when that is refused,
  *     since the task has ended or the server cannot, to GetTask. */
 #include "proto/forms/remote.h"
 
 #include "proto/str.h"
 
+#define UNKNOWN_METHOD (-32601)
+#define UNSUPPORTED (-32004)
+
 enum { A2A_STREAMS, A2A_SUBSCRIBES, A2A_GETS };
 
-enum { SEND, SUBSCRIBE, GET, CANCEL };
+enum { SEND, SEND_PLAIN, SUBSCRIBE, GET, CANCEL };
 
 static const char *const methods[][2] = {
     [SEND] = {"SendStreamingMessage", "message/stream"},
+    [SEND_PLAIN] = {"SendMessage", "message/send"},
     [SUBSCRIBE] = {"SubscribeToTask", "tasks/resubscribe"},
     [GET] = {"GetTask", "tasks/get"},
     [CANCEL] = {"CancelTask", "tasks/cancel"},
@@ -37,7 +42,7 @@ static struct buf *a2a_open(struct remote *r, int method)
 
 static void a2a_send(struct remote *r, struct str text)
 {
-    struct buf *body = a2a_open(r, SEND), id = {0};
+    struct buf *body = a2a_open(r, r->is_plain ? SEND_PLAIN : SEND), id = {0};
     r->step = A2A_STREAMS;
     buf_putstr(&id, buf_str(&r->task_id));
     buf_putf(&id, "-%u", r->posted);
@@ -342,19 +347,27 @@ static void a2a_result(struct remote *r, uint32_t result)
     }
 }
 
+/* The first request was refused for what this server cannot.  True: it is sent in another way. */
+static bool send_otherwise(struct remote *r, int64_t code)
+{
+    bool *way = code == UNKNOWN_METHOD ? &r->is_old : code == UNSUPPORTED ? &r->is_plain : NULL;
+    if (r->step != A2A_STREAMS || r->peer_id.len || !way || *way)
+        return false;
+    *way = true;
+    a2a_begin(r);
+    return true;
+}
+
 static void a2a_error(struct remote *r, uint32_t error)
 {
-    int64_t code = 0;
+    int64_t code;
     uint32_t node = js_get(&r->doc, error, "code");
-    bool unknown = node && js_int(&r->doc, node, &code) && code == -32601;
-    if (r->step == A2A_SUBSCRIBES) {
+    if (!node || !js_int(&r->doc, node, &code))
+        code = 0;
+    if (r->step == A2A_SUBSCRIBES)
         a2a_about_task(r, GET, A2A_GETS);
-    } else if (unknown && !r->is_old && r->step == A2A_STREAMS && r->posted == 1) {
-        r->is_old = true;
-        a2a_begin(r);
-    } else {
+    else if (!send_otherwise(r, code))
         remote_complain(r, error);
-    }
 }
 
 static void a2a_take(struct remote *r, struct str event)

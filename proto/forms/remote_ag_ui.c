@@ -485,6 +485,7 @@ static const struct {
     {"RUN_FINISHED", ag_finished},
     {"RUN_ERROR", ag_error},
     {"RUN_STARTED", ag_nothing},
+    {"RAW", ag_nothing}, /* the same again, as the agent's framework has it */
     {"REASONING_START", ag_nothing},
     {"REASONING_END", ag_nothing},
     {"REASONING_MESSAGE_START", ag_nothing},

@@ -203,8 +203,19 @@ static void set_answer(struct remote *r, struct str text)
         buf_putstr(&r->answer, text);
 }
 
+/* A node may hand on messages of others, such as those of an agent that it supervises: each counts
+ * once, by its id.  Beyond so many, all do. */
+static bool is_told(struct remote *r, uint32_t message)
+{
+    struct str id = say_text(&r->doc, js_get(&r->doc, message, "id"), &r->text);
+    size_t before = r->parts.n;
+    return id.n && remote_part(&r->parts, id) && r->parts.n == before;
+}
+
 static void lg_message(struct remote *r, uint32_t message)
 {
+    if (is_told(r, message))
+        return;
     if (lg_is_of(&r->doc, message, "tool", "ToolMessage")) {
         lg_result(r, message);
     } else if (lg_is_of(&r->doc, message, "ai", "AIMessageChunk")) {
@@ -219,6 +230,8 @@ static void lg_update(struct remote *r, uint32_t node, uint32_t update)
 {
     const struct js_doc *doc = &r->doc;
     uint32_t list = js_type(doc, update) == JS_OBJECT ? js_get(doc, update, "messages") : 0;
+    if (js_type(doc, update) == JS_NULL)
+        return;
     if (!list) {
         say_custom(&r->said, say_text(doc, node, &r->text), doc, update);
         return;
@@ -371,10 +384,14 @@ static void lg_take_updates(struct remote *r)
     if (js_type(doc, 0) != JS_OBJECT)
         return;
     for (uint32_t key = js_first(doc, 0); key < js_end(doc, 0); key = js_next(doc, key + 1)) {
+        uint32_t value = key + 1;
         if (js_is(doc, key, "__interrupt__"))
-            lg_interrupts(r, key + 1);
-        else
-            lg_update(r, key, key + 1);
+            lg_interrupts(r, value);
+        else if (js_type(doc, value) != JS_ARRAY)
+            lg_update(r, key, value);
+        else /* a node that ran more than once */
+            for (uint32_t i = js_first(doc, value); i < js_end(doc, value); i = js_next(doc, i))
+                lg_update(r, key, i);
     }
 }
 

@@ -1,18 +1,10 @@
 // faces.test.mjs -- README.md's `useChat` in Chromium, on a page of its own origin: cut, reloaded, stopped.
 
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer } from "node:http";
-import { createRequire } from "node:module";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { until } from "../clients/support/until.mjs";
 import { linesOf } from "../clients/support/docs.mjs";
-import { World } from "../clients/support/world.mjs";
-import { browser } from "./support/browser.mjs";
-
-const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const { build } = createRequire(here("../../web/client/package.json"))("esbuild");
+import { CLIENTS, bundle, site } from "./support/site.mjs";
 
 const PAGE = `
 import { createElement } from "react";
@@ -29,50 +21,24 @@ createRoot(document.getElementById("root")).render(createElement(Chat));
 `;
 
 /** The page as one script; README's lines are its module "readme". */
-async function bundle(base, token) {
+async function script(base, token) {
   const lines = (await linesOf("use-chat")).replace("ws://127.0.0.1:8080", base.replace("http", "ws"));
   const readme = {
     name: "readme",
     setup(to) {
-      const at = { resolveDir: here("../clients"), loader: "js" };
       to.onResolve({ filter: /^readme$/ }, () => ({ path: "readme", namespace: "readme" }));
       to.onLoad({ filter: /.*/, namespace: "readme" }, () => ({
         contents: `const token = ${JSON.stringify(token)};\n${lines}`,
-        ...at,
+        resolveDir: CLIENTS,
+        loader: "js",
       }));
     },
   };
-  const { outputFiles } = await build({
-    stdin: { contents: PAGE, resolveDir: here("../clients") },
-    plugins: [readme],
-    bundle: true,
-    write: false,
-    format: "esm",
-    define: { "process.env.NODE_ENV": '"production"' },
-    logLevel: "error",
-  });
-  return outputFiles[0].text;
+  return bundle(PAGE, [readme]);
 }
 
 test("useChat of README.md over a cut, a reload and a stop", { timeout: 180_000 }, async (t) => {
-  let script = "";
-  const site = createServer((request, response) => {
-    const isScript = request.url === "/page.js";
-    response.setHeader("content-type", isScript ? "text/javascript" : "text/html");
-    response.end(isScript ? script : '<div id="root"></div><script type="module" src="/page.js"></script>');
-  });
-  site.listen(0, "127.0.0.1");
-  await once(site, "listening");
-  t.after(() => site.close());
-  const origin = `http://127.0.0.1:${site.address().port}`;
-  const world = await new World({ origins: [origin] }).open();
-  t.after(() => world.close());
-  const { token } = await world.guest();
-  script = await bundle(world.base, token);
-
-  const page = await (await browser()).newPage();
-  t.after(() => page.close());
-  await page.goto(origin);
+  const { page, world, token } = await site(t, script);
   const answer = () => page.locator("#answer").textContent();
   const says = async (text) => page.waitForFunction((wanted) => document.querySelector("#answer")?.textContent === wanted, text);
   const ask = (...steps) => page.evaluate((text) => void window.chat.sendMessage({ text }), JSON.stringify(steps));

@@ -165,7 +165,7 @@ for (const [name, Transport] of bindings) {
 
   scene("a gateway without webhooks of tasks says so in its card, and the client asks for none", async ({ client }) => {
     assert.equal((await client.getAgentCard()).capabilities.pushNotifications, false);
-    await assert.rejects(client.createTaskPushNotificationConfig(config("x", "http://127.0.0.2/")), /not supported/i);
+    await assert.rejects(async () => client.createTaskPushNotificationConfig(config("x", "http://127.0.0.2/")), /not supported/);
   }, { limits: { task_webhooks: 0 } });
 }
 

@@ -6,7 +6,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { until } from "./support/cases.mjs";
-import { ThreadAgent, textOf } from "./support/ag_ui.mjs";
+import { ThreadAgent, textOf } from "./support/thread_agent.mjs";
 import { SCRIPT, World } from "./support/world.mjs";
 import { answerTo, converse } from "../browser/support/journal.mjs";
 

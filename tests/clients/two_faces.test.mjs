@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Chat } from "@ai-sdk/react";
 import { DefaultChatTransport } from "ai";
+import { Acp } from "./support/acp.mjs";
 import { agUi } from "./support/ag_ui.mjs";
 import { until } from "./support/cases.mjs";
 import { World } from "./support/world.mjs";
@@ -55,6 +56,30 @@ test("begun by the AI SDK, followed by AG-UI", { timeout: 60_000 }, async () => 
   await gate.open();
   await sent;
   assert.deepEqual(await answer.ended, { text: "one two", end: "completed" });
+});
+
+test("begun by ACP, followed by the AI SDK; begun by AG-UI, loaded by ACP and answered there", { timeout: 180_000 }, async () => {
+  const { token } = await world.guest();
+  const gate = world.gate();
+  const acp = await Acp.open(world, token, { permit: () => ({ outcome: { outcome: "selected", optionId: "allow" } }) });
+  const reply = acp.prompt("two-4", JSON.stringify([{ token: "one " }, { wait: gate.path }, { token: "two" }]));
+  await until(() => acp.text() === "one ", "the first token");
+  const chat = chatOf(token, "two-4");
+  const replay = chat.resumeStream();
+  await until(() => shown(chat) === "one ", "the other face");
+  await gate.open();
+  assert.equal((await reply).stopReason, "end_turn");
+  await replay;
+  assert.deepEqual([acp.text(), shown(chat)], ["one two", "one two"]);
+
+  const page = await agUi.open(world, token, "two-5");
+  const steps = [{ question: "q", kind: "approval", prompt: "?" }, { hear: "input" }, { token: "thanks" }];
+  assert.equal((await (await page.ask(JSON.stringify(steps))).ended).end, "asks");
+  await acp.load("two-5");
+  await until(() => acp.ends.some(({ sessionId }) => sessionId === "two-5"), "the end of the turn");
+  assert.equal(acp.text(), "thanks");
+  assert.equal((await world.ended(token, "two-5")).text, "thanks");
+  await acp.close();
 });
 
 test("a question of AG-UI's page is answered on our own wire", { timeout: 60_000 }, async () => {

@@ -31,7 +31,8 @@ static struct {
     unsigned asked[TURNS];
 } told;
 
-static bool say_call(struct model_turn *t, const char *id, const char *name, const char *arguments)
+static bool model_calls(struct model_turn *t, const char *id, const char *name,
+                        const char *arguments)
 {
     t->events.on_tool_call(t->user, &(struct model_call){.id = str_of(id),
                                                          .name = str_of(name),
@@ -50,17 +51,17 @@ static bool act(struct model_turn *t)
     switch (t->turn * 10 + t->act++) {
     case 0: say_piece(t, PIECE_TOKEN, "Let me "); return true;
     case 1: say_piece(t, PIECE_TOKEN, "see. "); return true;
-    case 2: return say_call(t, "a", "pay", json("{'n':1}"));
-    case 3: return say_call(t, "b", "command", json("{'n':1}"));
-    case 4: return say_call(t, "c", "pay", "no object");
-    case 5: return say_call(t, "d", "look", "{}");
+    case 2: return model_calls(t, "a", "pay", json("{'n':1}"));
+    case 3: return model_calls(t, "b", "command", json("{'n':1}"));
+    case 4: return model_calls(t, "c", "pay", "no object");
+    case 5: return model_calls(t, "d", "look", "{}");
     case 10: say_piece(t, PIECE_THINKING, "hm"); return true;
     case 11: say_piece(t, PIECE_TOKEN, "And now. "); return true;
-    case 12: return say_call(t, "a", "guarded", json("{'n':2}"));
-    case 13: return say_call(t, "b", "command", json("{'n':2}"));
-    case 14: return say_call(t, "c", "ask_user", json("{'prompt':'which?'}"));
-    case 20: return say_call(t, "a", "spawn_task", json("{'input':'child','agent':'second'}"));
-    case 21: return say_call(t, "b", "send_message", json("{'task_id':'parent','content':'x'}"));
+    case 12: return model_calls(t, "a", "guarded", json("{'n':2}"));
+    case 13: return model_calls(t, "b", "command", json("{'n':2}"));
+    case 14: return model_calls(t, "c", "ask_user", json("{'prompt':'which?'}"));
+    case 20: return model_calls(t, "a", "spawn_task", json("{'input':'child','agent':'second'}"));
+    case 21: return model_calls(t, "b", "send_message", json("{'task_id':'parent','content':'x'}"));
     default: break;
     }
     if (t->turn < 3 || t->act > 1)

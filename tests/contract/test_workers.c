@@ -3,10 +3,17 @@
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
+/* A run is handed out when a note of that is on disk. */
+static void join_and_settle(struct end *e, const char *name, int runs, const char *open)
+{
+    end_join(e, name, runs, open);
+    kit_settle(kit);
+}
+
 static void test_ack_comes_with_the_commit_and_not_before(void **state)
 {
     (void)state;
-    end_join(&one, "i", 4, "");
+    join_and_settle(&one, "i", 4, "");
     end_expect(&one, json("{'type':'welcome','grace_s':30,'open':{}}"));
     ask(ann, "first");
     end_expect(&one, json("'type':'run'"));
@@ -28,7 +35,7 @@ static void test_ack_comes_with_the_commit_and_not_before(void **state)
 static void test_failing_commits_are_never_acknowledged(void **state)
 {
     (void)state;
-    end_join(&one, "i", 4, "");
+    join_and_settle(&one, "i", 4, "");
     end_expect(&one, "welcome");
     ask(ann, "first");
     end_expect(&one, json("'type':'run'"));
@@ -53,7 +60,7 @@ static void test_failing_commits_are_never_acknowledged(void **state)
 static void test_commits_that_are_given_up_end_the_run(void **state)
 {
     (void)state;
-    end_join(&one, "i", 4, "");
+    join_and_settle(&one, "i", 4, "");
     end_expect(&one, "welcome");
     ask(ann, "first");
     end_expect(&one, json("'type':'run'"));
@@ -83,7 +90,7 @@ static void test_owner_with_the_fewest_runs_is_next(void **state)
         snprintf(ids[i], sizeof ids[i], "%s", ask(ann, "first"));
     snprintf(ids[5], sizeof ids[5], "%s", ask(bob, "first"));
     assert_int_equal(workers_waiting(workers), 6);
-    end_join(&one, "i", 2, "");
+    join_and_settle(&one, "i", 2, "");
     end_expect(&one, "welcome");
     end_expect(&one, ids[0]);
     end_expect(&one, ids[5]); /* bob's only one, before four of ann's that came earlier */
@@ -97,8 +104,8 @@ static void test_owner_with_the_fewest_runs_is_next(void **state)
 static void test_run_goes_where_most_room_is(void **state)
 {
     (void)state;
-    end_join(&one, "small", 1, "");
-    end_join(&two, "large", 3, "");
+    join_and_settle(&one, "small", 1, "");
+    join_and_settle(&two, "large", 3, "");
     for (int i = 0; i < 5; i++)
         ask(ann, "first");
     struct worker_view v = workers_view(workers, 0);
@@ -164,7 +171,7 @@ static void test_lost_run_goes_on_elsewhere_only_if_nothing_came(void **state)
 {
     char ids[3][TASK_ID_LEN + 1];
     (void)state;
-    end_join(&one, "i", 4, "");
+    join_and_settle(&one, "i", 4, "");
     for (int i = 0; i < 3; i++)
         snprintf(ids[i], sizeof ids[i], "%s", ask(ann, i == 2 ? "first" : "second"));
     for (const char *line; *(line = end_next(&one)) != 0;)
@@ -182,29 +189,52 @@ static void test_lost_run_goes_on_elsewhere_only_if_nothing_came(void **state)
     expect_end(ann, json("'code':'orphaned'"));
     expect_end(ann, json("'code':'orphaned'"));
     assert_int_equal(workers_stats(workers)->lost, 3);
-    end_join(&two, "other", 4, "");
+    join_and_settle(&two, "other", 4, "");
     end_expect(&two, "welcome");
     end_expect(&two, ids[0]);
     end_says(&two, ids[0], 1, json("'end':'done'"));
     expect_end(ann, "task.completed");
 }
 
+/* A hello in between would learn that the run is over. */
+static void test_hello_waits_until_runs_have_begun_again(void **state)
+{
+    char open[64];
+    (void)state;
+    join_and_settle(&one, "i", 4, "");
+    ask(ann, "first");
+    while (*end_next(&one))
+        ;
+    end_cut(&one);
+    crash();
+    assert_true(was_resuming);
+    snprintf(open, sizeof open, json("'%s':1"), run_id);
+    join_and_settle(&one, "i", 4, open);
+    end_expect(&one, run_id); /* welcome names it */
+    end_says(&one, run_id, 1, json("'end':'done'"));
+    kit_settle(kit);
+    end_expect(&one, "gone");
+    end_cut(&one);
+    crash();
+    assert_false(was_resuming);
+}
+
 /* The old worker was only cut off, and comes back when its run is another's. */
 static void test_run_that_moved_is_not_its_old_workers(void **state)
 {
     (void)state;
-    end_join(&one, "i", 4, "");
+    join_and_settle(&one, "i", 4, "");
     ask(ann, "second");
     while (*end_next(&one))
         ;
     end_cut(&one);
     kit_pass(kit, 31000);
-    end_join(&two, "other", 4, "");
+    join_and_settle(&two, "other", 4, "");
     end_expect(&two, "welcome");
     end_expect(&two, run_id);
     char open[64];
     snprintf(open, sizeof open, json("'%s':1"), run_id);
-    end_join(&one, "i", 4, open);
+    join_and_settle(&one, "i", 4, open);
     end_expect(&one, json("'open':{}"));
     end_token(&one, run_id, 1, "from the old one");
     end_expect(&one, "gone");
@@ -223,12 +253,12 @@ static void test_wait_for_a_place_has_an_end_and_its_idle_clock_stands(void **st
     kit_pass(kit, 2000);
     expect_end(ann, "agent_error: no worker took it within 60 s");
     ask(ann, "first");
-    end_join(&one, "i", 4, "");
+    join_and_settle(&one, "i", 4, "");
     while (*end_next(&one))
         ;
     end_cut(&one);
     kit_pass(kit, 20000); /* away: neither */
-    end_join(&one, "i", 4, "");
+    join_and_settle(&one, "i", 4, "");
     kit_pass(kit, 500);
     kit_pass(kit, 2500);
     kit_pass(kit, 6000);
@@ -248,6 +278,7 @@ int main(void)
         TEST(test_worker_gets_no_more_than_its_runs),
         TEST(test_hellos_that_are_refused),
         TEST(test_lost_run_goes_on_elsewhere_only_if_nothing_came),
+        TEST(test_hello_waits_until_runs_have_begun_again),
         TEST(test_run_that_moved_is_not_its_old_workers),
         TEST(test_wait_for_a_place_has_an_end_and_its_idle_clock_stands),
     };

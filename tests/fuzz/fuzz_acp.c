@@ -23,6 +23,47 @@ static const char *on_write(void *arg, const char *path, struct str content)
     return path[0] == '/' ? NULL : "no";
 }
 
+/* Terminals with odd numbers have ended. */
+static const char *on_create(void *arg, const struct acp_command *c, unsigned *ret_number)
+{
+    unsigned *last = arg;
+    ASSERT(c->n_argv > 0 && !c->argv[c->n_argv] && (!c->env || !c->env[c->n_env]));
+    *ret_number = ++*last;
+    return c->argv[0][0] == '!' ? "no" : NULL;
+}
+
+static bool on_exists(void *arg, unsigned number)
+{
+    return number > 0 && number <= *(unsigned *)arg;
+}
+
+static bool on_output(void *arg, unsigned number, struct buf *ret)
+{
+    ASSERT(on_exists(arg, number));
+    buf_puts(ret, "out");
+    return number > 2;
+}
+
+static bool on_ended(void *arg, unsigned number, struct acp_exit *ret)
+{
+    (void)arg;
+    *ret = (struct acp_exit){1, number > 4 ? "SIGTERM" : NULL};
+    return number % 2;
+}
+
+static void on_number(void *arg, unsigned number)
+{
+    ASSERT(on_exists(arg, number));
+}
+
+static const struct acp_terminals terminals = {.create = on_create,
+                                               .exists = on_exists,
+                                               .output = on_output,
+                                               .ended = on_ended,
+                                               .kill = on_number,
+                                               .release = on_number};
+static unsigned last_terminal;
+
 static const struct acp_files files = {.read = on_read, .write = on_write};
 
 static void check_lines(struct buf *lines, bool said)
@@ -66,8 +107,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct str text = {(const char *)data, size};
     struct acp acp;
-    struct acp_options o = {
-        .cwd = "/w", .version = "1", .auth_method = size % 2 ? "key" : NULL, .files = &files};
+    struct acp_options o = {.cwd = "/w",
+                            .version = "1",
+                            .auth_method = size % 2 ? "key" : NULL,
+                            .files = &files,
+                            .terminals = &terminals,
+                            .terminals_arg = &last_terminal};
+    last_terminal = 0;
     acp_open(&acp, &o, size % 3 ? STR("s-1") : STR(""));
     acp_prompt(&acp, STR("input"), STR("recap"));
     while (text.n) {

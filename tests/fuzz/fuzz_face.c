@@ -8,14 +8,16 @@
 #include "proto/faces/acp_server.h"
 #include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
+#include "proto/faces/durable.h"
 #include "proto/faces/mcp.h"
 #include "proto/faces/openai.h"
 #include "proto/faces/responses.h"
 
-static const struct face_ops *const faces[] = {&ai_sdk_ops, &openai_ops, &responses_ops, &ag_ui_ops,
-                                               &a2a_ops,    &mcp_ops,    &acp_server_ops};
-static const struct face_http_ops *const others[] = {&openai_http_ops, &ag_ui_http_ops,
-                                                     &mcp_post_ops, &mcp_get_ops};
+static const struct face_ops *const faces[] = {&ai_sdk_ops,  &openai_ops,    &responses_ops,
+                                               &ag_ui_ops,   &a2a_ops,       &mcp_ops,
+                                               &durable_ops, &acp_server_ops};
+static const struct face_http_ops *const others[] = {
+    &openai_http_ops, &ag_ui_http_ops, &mcp_post_ops, &mcp_get_ops, &durable_http_ops};
 static const struct face_http_ops *const bindings[] = {&a2a_rpc_ops, &a2a_rest_ops};
 static const struct face_ws_ops *const sockets[] = {&ai_sdk_ws_ops, &responses_ws_ops,
                                                     &acp_server_ws_ops};
@@ -52,9 +54,15 @@ static void tell(struct face_stream *s, struct str bytes, uint64_t after, struct
         enum event_type type = (enum event_type)((unsigned char)bytes.p[0] % N_EVENT_TYPES);
         bool was_over = s->is_over;
         size_t n_said = l.n;
-        if (js_parse(&doc, bytes.p + 1, n - 1, JS_AGENT) && js_type(&doc, 0) == JS_OBJECT)
-            face_stream_event(s, &(struct face_event){.type = type, .seq = seq, .doc = &doc},
-                              &sink);
+        struct buf line = {0};
+        if (js_parse(&doc, bytes.p + 1, n - 1, JS_AGENT) && js_type(&doc, 0) == JS_OBJECT) {
+            js_copy(&doc, 0, &line);
+            face_stream_event(
+                s,
+                &(struct face_event){.type = type, .seq = seq, .doc = &doc, .line = buf_str(&line)},
+                &sink);
+        }
+        buf_done(&line);
         if (bytes.p[0] & 0x40)
             face_stream_idle(s, &sink);
         ASSERT(!was_over || l.n == n_said);
@@ -100,17 +108,18 @@ static void exchange(const struct face_http_ops *ops, int operation, struct str 
 {
     struct face_exchange x = {.ops = ops};
     struct face_peer peer = {.has_begun = body.n % 2, .elicits = body.n % 3};
-    const struct face_input in = {.operation = operation,
-                                  .peer = &peer,
-                                  .conversation = STR("c"),
-                                  .task = STR("Yw.01ARZ3NDEKTSV4RRFFQ69G5FAV"),
-                                  .query = body,
-                                  .body = body,
-                                  .agents = STR("[{\"name\":\"a\",\"default\":true}]"),
-                                  .agent = STR("a"),
-                                  .header =
-                                      ops == &a2a_rpc_ops || ops == &a2a_rest_ops ? STR_NULL : body,
-                                  .doc = &doc};
+    const struct face_input in = {
+        .operation = operation,
+        .peer = &peer,
+        .conversation = STR("c"),
+        .task = STR("Yw.01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+        .query = body,
+        .body = body,
+        .agents = STR("[{\"name\":\"a\",\"default\":true}]"),
+        .agent = STR("a"),
+        .header = ops == &a2a_rpc_ops || ops == &a2a_rest_ops ? STR_NULL : body,
+        .also = {(operation & 1) ? STR("2026-07-28") : STR_NULL, STR("tools/call"), STR("a")},
+        .doc = &doc};
     const struct buf *made = ops->begin(&x, &in) == FACE_REPLY ? &x.reply : &x.ask.body;
     ASSERT(made->len == 0 || js_parse(&check, made->bytes, made->len, JS_ANY_NUMBER));
     exchange_done(&x);
@@ -139,17 +148,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         const struct responses_state state = {.way = data[0] & 0x20 ? RESPONSES_WHOLE
                                                                     : RESPONSES_EVENTS};
         struct buf first = {0}, again = {0};
-        const struct face_task task = {.task_id = STR("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
-                                       .conversation_id = STR("c"),
-                                       .agent = STR("a"),
-                                       .request = faces[i] == &openai_ops ? (const void *)&openai
-                                                  : faces[i] == &responses_ops
-                                                      ? (const void *)&state
-                                                  : faces[i] == &a2a_ops ? (const void *)&asked
-                                                  : faces[i] == &acp_server_ops ? &prompt
-                                                                                : NULL,
-                                       .after_answer = data[0] & 0x80 ? STR("q") : STR_NULL};
-        struct face_stream *a = faces[i]->make(&task), *b = faces[i]->make(&task);
+        const struct face_task task = {
+            .task_id = STR("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+            .conversation_id = STR("c"),
+            .agent = STR("a"),
+            .request = faces[i] == &openai_ops       ? (const void *)&openai
+                       : faces[i] == &responses_ops  ? (const void *)&state
+                       : faces[i] == &a2a_ops        ? (const void *)&asked
+                       : faces[i] == &acp_server_ops ? &prompt
+                                                     : NULL,
+            .retracted = data[0] & 0x08 ? STR("[[1,3],[5,9]]") : STR_NULL,
+            .after_answer = data[0] & 0x80 ? STR("q") : STR_NULL};
+        struct face_stream *a = face_stream_make(faces[i], &task);
+        struct face_stream *b = face_stream_make(faces[i], &task);
         tell(a, rest, 0, &first);
         tell(b, rest, 0, &again);
         ASSERT(str_eq(buf_str(&first), buf_str(&again)));

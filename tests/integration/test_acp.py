@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from gateway import SUPPORT, Gateway, is_alive, processes_with, wait_until
-from holdfast import Client, ids, names, text_of
+from gateway import MARK, SUPPORT, Gateway, is_alive, processes_with, wait_until
+from holdfast import Client, ids, names, new_id, text_of
 
 NODE = os.environ.get("HOLDFAST_NODE") or shutil.which("node")
 CONVERSATION = "What was said before in this conversation:\n"
@@ -39,11 +39,17 @@ def gateway(folder):
         acp("two", folder, pool=2),
         acp("one-second", folder, pool_idle_s=1),
         acp("files", folder, cwd=str(folder / "files")),
+        acp("mcp", folder, "mcp-http", tools=["mcp:tree/*", "mcp:web/*"]),
+        acp("mcp-stdio", folder, tools=["mcp:tree/*", "mcp:web/*"]),
+        acp("shell", folder, cwd=str(folder / "shell"), env={"FROM_AGENT": "agent", "NAME": "agent"}),
+        acp("alone", folder, client={"files": False, "terminals": False}),
         {"name": "missing", "kind": "acp", "command": ["/nonexistent/agent"]},
         {"name": "no-agent", "kind": "acp", "command": ["/bin/sh", "-c", "echo oops >&2; exit 7"]},
         {"name": "silent", "kind": "acp", "command": ["/bin/true"]},
     ]
-    with Gateway({"agents": agents}) as running:
+    servers = [{"name": "tree", "command": ["sh", "-c", "cat"], "env": {"KEY": "v=1"}},
+               {"name": "web", "url": "http://127.0.0.1:1/mcp", "headers": {"X-Key": "a: b"}}]
+    with Gateway({"agents": agents, "mcp": servers}) as running:
         yield running
 
 
@@ -75,7 +81,21 @@ def test_turn_is_events_and_an_answer(client, folder):
     [opened] = asked(folder, "acp", "new")[-1:]
     assert os.path.isabs(opened["cwd"]) and opened["mcpServers"] == []
     [said] = asked(folder, "acp", "initialize")[-1:]
-    assert said["protocolVersion"] == 1 and said["clientCapabilities"]["terminal"] is False
+    assert said["protocolVersion"] == 1 and said["clientCapabilities"]["terminal"] is True
+    assert said["clientCapabilities"]["fs"] == {"readTextFile": True, "writeTextFile": True}
+
+
+def test_agent_gets_the_mcp_servers_that_it_lists(client, folder):
+    for name in ("mcp", "mcp-stdio"):
+        finish(client, {"say": "x"}, agent=name)
+    program, url = asked(folder, "mcp", "new")[-1]["mcpServers"]
+    assert (program["name"], program["args"]) == ("tree", ["-c", "cat"])
+    assert os.path.isabs(program["command"]) and os.path.basename(program["command"]) == "sh"
+    assert {"name": "KEY", "value": "v=1"} in program["env"]
+    assert url == {"type": "http", "name": "web", "url": "http://127.0.0.1:1/mcp",
+                   "headers": [{"name": "X-Key", "value": "a: b"}]}
+    [only] = asked(folder, "mcp-stdio", "new")[-1]["mcpServers"]
+    assert only["name"] == "tree"
 
 
 def test_calls_are_told_and_the_answer_is_what_follows(client):
@@ -138,7 +158,7 @@ def test_noise_and_strange_requests_do_no_harm(client, folder):
     task, _ = finish(client, {"raw": "not JSON"}, {"raw": "[]"}, {"raw": "7"},
                      {"raw": '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}'},
                      {"raw": '{"jsonrpc":"2.0","id":99,"result":{"stopReason":"end_turn"}}'},
-                     {"request": ["_vendor/x", {}]}, {"request": ["terminal/create", {"command": "id"}]},
+                     {"request": ["_vendor/x", {}]}, {"request": ["terminal/attach", {"command": "id"}]},
                      {"say": "alive"})
     assert task["status"] == "completed" and task["output"].endswith("alive")
     assert [entry["answer"]["code"] for entry in lines(folder, "acp", "asked") if "method" in entry][-2:] == [-32601] * 2
@@ -347,6 +367,95 @@ def test_files_are_those_of_the_folder(client, folder):
     refused = answers(*([write, {"path": str(path), "content": "x"}] for path in bad[1:]))
     assert [answer.get("code") for answer in refused] == [-32002] * (len(bad) - 1)
     assert (folder / "secret").read_text(encoding="utf-8") == "secret"
+
+
+# -------------------------------------------------------------- terminals
+
+
+@pytest.fixture
+def shell(client, folder):
+    """shell(requests…): the answers; a request's "$" is the terminal that the last create made."""
+    def run(*requests, agent="shell"):
+        before = len(lines(folder, agent, "asked"))
+        steps = [{"request": [f"terminal/{method}", params]} for method, params in requests]
+        task, _ = finish(client, *steps, agent=agent)
+        assert task["status"] == "completed", task
+        return [entry["answer"] for entry in lines(folder, agent, "asked")[before:] if "method" in entry]
+
+    return run
+
+
+def sh(text, **params):
+    return ("create", {"command": "/bin/sh", "args": ["-c", text], **params})
+
+
+def sleep(mark):
+    """Runs on, so that processes_with(mark) finds it."""
+    return sh("echo begun; exec sleep 1000", env=[{"name": MARK, "value": mark}])
+
+
+THIS = {"terminalId": "$"}
+WAIT, OUTPUT, KILL, RELEASE = (("wait_for_exit", THIS), ("output", THIS), ("kill", THIS), ("release", THIS))
+
+
+def test_terminal_runs_a_command_in_the_folder(shell, folder):
+    made, end, seen, gone, none = shell(sh("pwd; echo é 🌊 >&2; exit 3"), WAIT, OUTPUT, RELEASE, OUTPUT)
+    assert made["terminalId"] and end == {"exitCode": 3, "signal": None}
+    assert seen == {"output": f"{folder / 'shell'}\né 🌊\n", "truncated": False, "exitStatus": end}
+    assert gone == {} and none["code"] == -32002
+
+
+def test_terminal_takes_a_line_and_variables(shell):
+    env = [{"name": "NAME", "value": "request"}, {"name": "OTHER", "value": "a b"}]
+    _, _, seen = shell(("create", {"command": "echo $NAME $FROM_AGENT $OTHER | tr a-z A-Z", "env": env}), WAIT, OUTPUT)
+    assert seen["output"] == "REQUEST AGENT A B\n"
+
+
+def test_terminal_that_runs_on_is_killed(shell, gateway):
+    mark = new_id()
+    made, seen, killed, end, again = shell(sleep(mark), ("output", THIS), KILL, WAIT, OUTPUT)
+    assert "exitStatus" not in seen and killed == {}
+    assert end == {"exitCode": None, "signal": "SIGTERM"} == again["exitStatus"]
+    wait_until(lambda: not processes_with(mark), "its end")
+
+
+def test_terminal_ends_with_its_release_and_with_its_process(shell, folder, client):
+    first, second = new_id(), new_id()
+    shell(sleep(first), RELEASE, sleep(second))
+    wait_until(lambda: not processes_with(first), "the end of what was released")
+    task, _ = finish(client, {"exit": 3}, agent="shell")  # another conversation's process
+    wait_until(lambda: processes_with(second), "its begin")
+    for each in client.call("conversations")["conversations"]:
+        client.call("delete", conversation_id=each["conversation_id"])
+    wait_until(lambda: not processes_with(second), "the end of what its agent had begun")
+
+
+def test_terminal_keeps_the_last_bytes(shell):
+    _, _, seen = shell(sh("i=0; while [ $i -lt 2000 ]; do echo é$i; i=$((i+1)); done", outputByteLimit=10), WAIT, OUTPUT)
+    assert seen["truncated"] and seen["output"] == "98\né1999\n"
+
+
+def test_terminal_requests_that_cannot_be(shell):
+    refused = [
+        ("create", {}), ("create", {"command": ""}), ("create", {"command": "x\0y"}), ("create", {"command": ["x"]}),
+        ("create", {"command": "x", "args": [1]}), ("create", {"command": "x", "env": [{"name": "A=B", "value": ""}]}),
+        ("create", {"command": "true", "cwd": "/"}), ("create", {"command": "true", "cwd": "relative"}),
+        ("output", {"terminalId": "term-99"}), ("kill", {"terminalId": 1}), ("wait_for_exit", {}),
+        ("release", {"terminalId": "-1"})]
+    codes = [answer["code"] for answer in shell(*refused)]
+    assert codes == [-32602] * 6 + [-32603] * 2 + [-32002] * 4
+
+
+def test_terminal_of_a_program_that_is_not_there(shell):
+    _, end, seen = shell(("create", {"command": "/nonexistent/program"}), WAIT, OUTPUT)
+    assert end == {"exitCode": 127, "signal": None} and "could not start" in seen["output"]
+
+
+def test_client_that_serves_nothing_says_so(shell, client, folder):
+    [answer] = shell(("create", {"command": "true"}), agent="alone")
+    assert answer["code"] == -32601
+    said = asked(folder, "alone", "initialize")[-1]["clientCapabilities"]
+    assert said["fs"] == {"readTextFile": False, "writeTextFile": False} and said["terminal"] is False
 
 
 # -------------------------------------------------------------- all together

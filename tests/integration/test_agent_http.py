@@ -54,6 +54,7 @@ def gateway(server, tls):
         agent("stranger", tls.url + "/run"),
         agent("proxied", "http://agent.invalid/run", proxy=server.url),
         agent("gone", "http://127.0.0.1:1/"),
+        agent("chat", server.url, form="openai", model="big"),
         agent("idle", server.url, idle_timeout_s=4)]}  # more than this process may sleep
     with Gateway(config, environ={"TEST_AGENT_KEY": "key-of-the-agent"}) as running:
         yield running
@@ -338,3 +339,44 @@ def test_g19_chunks_without_an_answer_are_a_failure(ask, server, steps):
     task, _ = ask(reply(*steps))
     assert task["status"] == "failed" and "ended without an answer" in task["error"]["message"]
     assert len(server.requests) == 1  # it may have done something
+
+
+# -------------------------------------------------------------- the form openai
+
+
+@pytest.fixture
+def chat(client, server):
+    def run(*script, message="hello", **fields):
+        server.script = list(script)
+        server.requests.clear()
+        return client.finish(message, agent="chat", **fields)
+
+    return run
+
+
+def test_openai_request_has_the_conversation(chat, server):
+    task, _ = chat(reply(text("Hi."), finish(), m.usage(3, 4), DONE))
+    assert task["result"] == {"usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}
+    task, _ = chat(m.answer("Yes."), message="again", conversation=task["conversation_id"])
+    assert (task["output"], task.get("result")) == ("Yes.", None)
+    [request] = server.requests
+    assert request.json == {
+        "model": "big", "stream": True, "stream_options": {"include_usage": True},
+        "messages": [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "Hi."},
+                     {"role": "user", "content": "again"}]}
+
+
+def test_openai_server_that_cannot_count_is_asked_again(chat, server):
+    refusal = b'{"error":{"message":"Unknown parameter: stream_options"}}'
+    task, _ = chat([head(400, "application/json", Content_Length=len(refusal)), refusal, CLOSE], m.answer("Hi."))
+    assert (task["status"], task["output"]) == ("completed", "Hi.")
+    first, second = (request.json for request in server.requests)
+    assert first.pop("stream_options") and first == second
+    task, _ = chat([head(400, "application/json", Content_Length=len(refusal)), refusal, CLOSE])
+    assert task["error"]["message"] == "agent_error: HTTP 400: Unknown parameter: stream_options"
+    assert len(server.requests) == 2
+
+
+def test_openai_call_of_a_tool_is_no_answer(chat):
+    task, _ = chat(reply(m.call(0, "c1", "rm", "{}"), finish("tool_calls"), DONE))
+    assert task["error"]["message"] == "agent_error: the agent ended without an answer"

@@ -159,7 +159,8 @@ def test_program_of_the_form_text_goes_on_to_the_byte():
         with Client(gateway, token=token) as client:
             since = len(client.log)
             client.resume(task, 0)
-            assert client.wait_terminal(task, since)["event"] == "task.completed"
+            end = client.wait_terminal(task, since)
+            assert end["event"] == "task.completed", end["data"].get("error")
             assert text_of(client.events_since(task, since)) == writer_text(SEED)
         clean(gateway)
 

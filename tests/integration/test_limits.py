@@ -200,6 +200,25 @@ def test_request_of_a_face_may_have_so_many_bytes():
         assert ask(2048)[0] == 200
         status, answer = ask(2049)
         assert status == 413 and json.loads(answer)["error"]["code"] == "too_large"
+        for path, form in OVER_THE_LIMIT.items():
+            status, _, answer = gateway.http("POST", path, json.dumps({"pad": "x" * 2048}), headers)
+            assert status == 413 and json.loads(answer)["error"].items() >= form.items(), (path, answer)
+        for path in ("/v1/ai", "/v1/responses", "/v1/acp"):
+            wire = Wire(gateway, path=f"{path}?token={token}", headers={"Sec-WebSocket-Protocol": None})
+            wire.text(json.dumps({"pad": "x" * 2048}))
+            assert wire.close_code() == 1009, path
+            wire.close()
+
+
+# The error in each protocol's own form.
+OVER_THE_LIMIT = {
+    "/v1/chat/completions": {"type": "invalid_request_error", "param": None, "code": "too_large"},
+    "/v1/responses": {"type": "invalid_request_error", "param": None, "code": "too_large"},
+    "/v1/ag-ui/any": {"code": "too_large"},
+    "/v1/a2a/any": {"code": -32000},
+    "/v1/a2a/any/message:send": {"code": 413, "status": "INVALID_ARGUMENT"},
+    "/v1/mcp": {"code": -32000},
+}
 
 
 def test_every_limit_has_a_test():

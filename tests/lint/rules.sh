@@ -19,10 +19,11 @@ front       auth base config
 cli         auth base front store
 models      base fetch
 tools       config fetch models processes
-agents      base config fetch models processes tools
+mcp         base config fetch processes
+agents      base config fetch mcp models processes tools
 faces       auth front
 workers     agents base front
-gateway     agents auth base cli config faces fetch front models processes store tools workers
+gateway     agents auth base cli config faces fetch front mcp models processes store tools workers
 '
 
 # Names of a library, or an include of it, and where in gateway/ they may stand: rooms and single modules.

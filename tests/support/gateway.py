@@ -140,7 +140,12 @@ class Gateway:
     def command(self, *more):
         config = self.folder / "config.json"
         agents = [self.marked(agent) for agent in self.config.get("agents", [])]
-        config.write_text(json.dumps(merged(self.config, {"agents": agents})))
+        servers = [
+            merged(server, {"env": {MARK: self.mark}}) if "command" in server else server
+            for server in self.config.get("mcp", [])
+        ]
+        changes = {"agents": agents, **({"mcp": servers} if servers else {})}
+        config.write_text(json.dumps(merged(self.config, changes)))
         return [str(self.binary), "serve", "--config", str(config), "--listen", self.listen,
                 "--data", str(self.data), "--log-level", "debug", *more]
 

@@ -90,7 +90,7 @@ class Request:
 class ModelServer:
     """A thread for each connection; close ends it."""
 
-    def __init__(self, host="127.0.0.1", wrap=None):
+    def __init__(self, host="127.0.0.1", wrap=None, port=0):
         self.script = []
         self.requests = []
         self.lock = threading.Lock()
@@ -109,7 +109,7 @@ class ModelServer:
             def handle_error(self, request, client_address):
                 pass
 
-        self.server = Server((host, 0), Handler)
+        self.server = Server((host, port), Handler)
         if wrap:
             self.server.socket = wrap(self.server.socket)
         self.port = self.server.server_address[1]

@@ -152,9 +152,42 @@ static struct end one, two;
 static int n_asked;
 static char run_id[TASK_ID_LEN + 1];
 
-static inline int setup(void **state)
+static inline void open_workers(void)
 {
     struct buf faults = {0};
+    workers = workers_open(&config, &kit->hub, &faults);
+    assert_non_null(workers);
+    for (size_t i = 0; i < 2; i++)
+        settings[i] = (struct worker_agent){workers, served[i], 60000, i == 1};
+}
+
+static bool was_resuming;
+
+/* kill -9 of the gateway, and a start.  The ends' connections are cut, and ann comes again. */
+static inline void crash(void)
+{
+    static int status;
+    status = 1;
+    client_free(ann);
+    workers_stop(workers);
+    kit_close_hub(kit);
+    workers_close(workers);
+    open_workers();
+    kit_open_hub(kit);
+    workers_start(workers);
+    hub_restore(&kit->hub, kit_on_ready, &status);
+    while (status != 0) {
+        kit_turn(kit);
+        (void)kit_step(kit);
+    }
+    was_resuming = workers_are_resuming(workers); /* its port would be open from here on */
+    kit_settle(kit);
+    assert_false(workers_are_resuming(workers));
+    ann = client_new(kit, "ann");
+}
+
+static inline int setup(void **state)
+{
     (void)state;
     listed[0] = (struct config_worker){.name = "gpu",
                                        .secret_file = secret_file,
@@ -168,14 +201,13 @@ static inline int setup(void **state)
                                        .instances = 3};
     config = (struct config){.workers = listed, .n_workers = 2, .worker_grace_s = 30};
     kit = kit_new();
-    workers = workers_open(&config, &kit->hub, &faults);
-    assert_non_null(workers);
+    open_workers();
     workers_start(workers);
     for (size_t i = 0; i < 2; i++) {
-        settings[i] = (struct worker_agent){workers, served[i], 60000, i == 1};
         kit->agents[i].ops = &agent_worker_ops;
         kit->agents[i].settings = &settings[i];
         kit->agents[i].is_process = false;
+        kit->agents[i].goes_on = kit->agents[i].outlives = true;
     }
     ann = client_new(kit, "ann");
     return 0;

@@ -113,10 +113,9 @@ static void assert_ask(enum verb verb, const char *task, const char *body)
 #define UPDATE(kind)                                                                        \
     "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"c-1\"," \
     "\"update\":{\"sessionUpdate\":\"" kind "\""
-#define CHUNK(kind, text, seq)                                                            \
-    UPDATE(kind)                                                                          \
-    ",\"content\":{\"type\":\"text\",\"text\":\"" text "\"},\"messageId\":\"" TID "-" seq \
-    "\"}}}\n"
+#define CHUNK(kind, text, seq) \
+    UPDATE(kind)               \
+    ",\"content\":{\"type\":\"text\",\"text\":\"" text "\"},\"messageId\":\"" TID "-" seq "\"}}}\n"
 #define REPLY(id, result) "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"result\":{" result "}}\n"
 
 static void test_prompt_is_told_as_updates_and_ends_in_its_reply(void **state)
@@ -246,6 +245,26 @@ static void test_what_comes_after_an_answer_is_told_alone(void **state)
     tell(3, EVENT_INPUT_RECEIVED, "{\"input_id\":\"q2\",\"answer\":\"me\"}");
     tell(4, EVENT_TOKEN, "{\"text\":\"hi me\"}");
     assert_text(buf_str(&got), CHUNK("agent_message_chunk", "hi me", "4"));
+}
+
+static void test_text_that_a_restart_withdrew_is_not_told(void **state)
+{
+    (void)state;
+    peer.has_begun = true;
+    (void)send(SENT_PROMPT);
+    stream =
+        face_stream_make(&acp_server_ops, &(struct face_task){.task_id = STR(TID),
+                                                              .conversation_id = STR("c-1"),
+                                                              .retracted = STR("[[3,6],[\"x\"]]"),
+                                                              .request = x.state});
+    tell(3, EVENT_TOKEN, "{\"text\":\"one \"}");
+    tell(4, EVENT_TOKEN, "{\"text\":\"tw\"}");
+    tell(5, EVENT_THINKING, "{\"text\":\"hm\"}");
+    tell(6, EVENT_TASK_RESUMED, "{\"attempt\":2,\"retracts\":3}");
+    tell(7, EVENT_TOKEN, "{\"text\":\"two\"}");
+    tell(8, EVENT_FINAL_ANSWER, "{\"output\":\"one two\"}");
+    assert_text(buf_str(&got),
+                CHUNK("agent_message_chunk", "one ", "3") CHUNK("agent_message_chunk", "two", "7"));
 }
 
 static void test_update_of_an_agent_that_speaks_acp_passes(void **state)
@@ -501,6 +520,7 @@ int main(void)
         TEST(test_options_are_the_events_own),
         TEST(test_question_is_a_form_or_ends_the_turn_as_text),
         TEST(test_what_comes_after_an_answer_is_told_alone),
+        TEST(test_text_that_a_restart_withdrew_is_not_told),
         TEST(test_update_of_an_agent_that_speaks_acp_passes),
         TEST(test_connection_begins_with_initialize),
         TEST(test_prompt_is_a_chat_of_the_session),

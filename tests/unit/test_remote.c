@@ -484,6 +484,45 @@ static void test_remote_langgraph_interrupts_are_questions(void **state)
         strstr(said.bytes, EVENT("final_answer", "\"output\":\"You like \\\"blue\\\"\"")));
 }
 
+static void test_remote_langgraph_tells_a_message_once(void **state)
+{
+    (void)state;
+    open_turn(REMOTE_LANGGRAPH, "t1");
+    remote.request.wanted = false;
+    const char *update =
+        "event: updates\ndata: {\"a\":[null,{\"messages\":[{\"id\":\"1\",\"type\":\"ai\",\"content\":"
+        "\"\",\"tool_calls\":[{\"id\":\"c\",\"name\":\"look\",\"args\":{}}],\"usage_metadata\":{"
+        "\"input_tokens\":1,\"output_tokens\":2}},{\"id\":\"2\",\"type\":\"tool\",\"tool_call_id\":\"c\","
+        "\"content\":\"x\"}]}],\"b\":{\"n\":1},\"d\":null}\n\n";
+    take("event: metadata\ndata: {\"run_id\":\"r1\"}\n\n");
+    take(update);
+    take(update);
+    remote_end(&remote, STR_NULL);
+    hear();
+    assert_string_equal(
+        text(&said),
+        EVENT("tool_call", "\"call_id\":\"c\",\"name\":\"look\",\"arguments\":{}")
+            EVENT("tool_result",
+                  "\"call_id\":\"c\",\"name\":\"look\",\"output\":\"x\",\"is_error\":false")
+                EVENT("custom", "\"event_type\":\"b\",\"payload\":{\"n\":1}")
+                    EVENT("custom", "\"event_type\":\"b\",\"payload\":{\"n\":1}")
+                        USAGE("1", "2", "3"));
+}
+
+static void test_remote_answer_may_come_before_the_reply_has_ended(void **state)
+{
+    (void)state;
+    open_turn(REMOTE_LANGGRAPH, "t1");
+    remote.request.wanted = false;
+    take("event: metadata\ndata: {\"run_id\":\"r1\"}\n\n");
+    take("event: updates\ndata: {\"__interrupt__\":[{\"id\":\"i\",\"value\":\"Which?\"}]}\n\n");
+    answer(1, "\"blue\"");
+    assert_false(remote.request.wanted);
+    remote_end(&remote, STR_NULL);
+    expect_request("http://peer/x/threads/t1/runs/stream",
+                   json("{'assistant_id':'m'," LANGGRAPH_OPTIONS ",'command':{'resume':'blue'}}"));
+}
+
 static void test_remote_langgraph_failure_and_cancel(void **state)
 {
     (void)state;
@@ -517,6 +556,8 @@ int main(void)
         TEST(test_remote_langgraph_thread_that_is_gone_is_made_anew),
         TEST(test_remote_langgraph_joins_after_a_cut),
         TEST(test_remote_langgraph_interrupts_are_questions),
+        TEST(test_remote_langgraph_tells_a_message_once),
+        TEST(test_remote_answer_may_come_before_the_reply_has_ended),
         TEST(test_remote_langgraph_failure_and_cancel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

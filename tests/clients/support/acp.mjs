@@ -18,6 +18,8 @@ export class Acp {
   events = [];
   #connection;
   #end;
+  #hear;
+  heard = new Promise((resolve) => (this.#hear = resolve)); // the first update
   firstEnd = new Promise((resolve) => (this.#end = resolve));
 
   static async open(world, token, { query = "", headers, capabilities = {}, permit, elicit, meta } = {}) {
@@ -27,7 +29,7 @@ export class Acp {
       headers: headers ?? { authorization: `Bearer ${token}` },
     });
     const app = client({ name: "test" })
-      .onNotification(asks.update, ({ params }) => void acp.updates.push(params.update))
+      .onNotification(asks.update, ({ params }) => acp.#updated(params.update))
       .onNotification("_holdfast/turn_ended", (params) => params, ({ params }) => acp.#ended(params))
       .onNotification("_holdfast/event", (params) => params, ({ params }) => void acp.events.push(params));
     if (permit) app.onRequest(asks.requestPermission, ({ params, signal }) => permit(params, signal));
@@ -37,6 +39,11 @@ export class Acp {
     const clientCapabilities = elicit ? { elicitation: { form: {} }, ...capabilities } : capabilities;
     acp.agent = await acp.request(initialize, { protocolVersion: 1, clientCapabilities, _meta: meta });
     return acp;
+  }
+
+  #updated(update) {
+    this.updates.push(update);
+    this.#hear();
   }
 
   #ended(end) {

@@ -20,7 +20,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { random } from "./random.mjs";
 import { until, WAIT_MS } from "./until.mjs";
-import { World } from "./world.mjs";
+import { SCRIPT, World } from "./world.mjs";
 
 export { until };
 
@@ -107,6 +107,21 @@ export function holdsFor(adapter, config) {
     assert.equal(end, "failed");
     assert.equal(text, "so far");
     assert.match(why, /exit status 3|agent_error/);
+  });
+
+  test(`${adapter.name}: a time-out is the protocol's error`, { timeout: 4 * WAIT_MS }, async () => {
+    const agents = [{ name: "script", kind: "exec", command: [SCRIPT], grace_s: 1, timeout_s: 1 }];
+    const hurried = await new World({ ...config, agents }).open();
+    try {
+      const client = await adapter.open(hurried, (await hurried.guest()).token, newConversation());
+      const answer = await client.ask(says({ token: "so far" }, { wait: hurried.gate().path }));
+      const { end, why } = await answer.ended;
+      await client.close();
+      assert.equal(end, "failed");
+      assert.match(why, /timeout|no end within/);
+    } finally {
+      await hurried.close();
+    }
   });
 
   scene("a cancel from our own wire ends it as cancelled", async ({ open, token, conversation }) => {

@@ -18,6 +18,7 @@ const log = (entry) => appendFileSync(join(folder, "asked"), `${JSON.stringify(e
 
 let authenticated = !can.includes("auth");
 let cancelled = () => {};
+let terminal = "";
 
 const exists = (path) =>
   new Promise((resolve) => {
@@ -51,8 +52,10 @@ async function carryOut(step, { client, sessionId, signal }) {
   }
   if (verb !== "request") throw new Error(`no step ${verb}`);
   const [method, params] = value;
+  if (params.terminalId === "$") params.terminalId = terminal; // the last one that was made
   const answer = await client.request(method, { sessionId, ...params }).catch((error) => ({ code: error.code, message: error.message }));
   log({ method, answer });
+  terminal = answer?.terminalId ?? terminal;
   await update(steps.say(JSON.stringify(answer)));
 }
 
@@ -69,6 +72,7 @@ agent({ name: "scripted" })
       agentCapabilities: {
         loadSession: can.includes("load"),
         sessionCapabilities: can.includes("resume") ? { resume: {} } : {},
+        mcpCapabilities: { http: can.includes("mcp-http"), sse: false },
       },
       authMethods: [{ id: "browser", name: "Browser" }, { id: "key", name: "Key" }],
     };

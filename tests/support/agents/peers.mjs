@@ -108,16 +108,16 @@ class Executor {
   }
 }
 
-const card = (url) => ({
+const card = (url, streaming) => ({
   name: "peer", description: "d", version: "1", provider: undefined, documentationUrl: "", iconUrl: "",
   supportedInterfaces: [
     { url, protocolBinding: "JSONRPC", protocolVersion: "1.0", tenant: "" },
     { url, protocolBinding: "JSONRPC", protocolVersion: "0.3", tenant: "" },
   ],
-  capabilities: { streaming: true, pushNotifications: false, extensions: [], extendedAgentCard: false },
+  capabilities: { streaming, pushNotifications: false, extensions: [], extendedAgentCard: false },
   defaultInputModes: ["text"], defaultOutputModes: ["text"], skills: [], securitySchemes: {}, securityRequirements: [], signatures: [],
 });
-const a2a = (url) => new DefaultRequestHandler(card(url), new InMemoryTaskStore(), new Executor());
+const a2a = (url, streaming = true) => new DefaultRequestHandler(card(url, streaming), new InMemoryTaskStore(), new Executor());
 
 /** A server before 1.0: it knows neither the header nor the methods. */
 function only0_3(request, response, next) {
@@ -240,6 +240,7 @@ const server = createServer(app).listen(0, "127.0.0.1", () => {
   app.use(express.json({ limit: "4mb" }));
   app.use((request, _, next) => (request.body?.method && log.push({ method: request.body.method }), next()));
   app.use("/a2a", jsonRpcHandler({ requestHandler: a2a(`${url}/a2a`), userBuilder }));
+  app.use("/a2a-plain", jsonRpcHandler({ requestHandler: a2a(`${url}/a2a-plain`, false), userBuilder }));
   app.use("/a2a-old", only0_3);
   app.use("/a2a-old", jsonRpcHandler({ requestHandler: a2a(`${url}/a2a-old`), userBuilder, legacyCompat: { enabled: true } }));
   app.post("/ai-sdk", aiSdk);

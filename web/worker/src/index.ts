@@ -64,8 +64,7 @@ export class Run {
   /** @internal */ take(line: Line): void {
     this.received = line.n;
     const key = line.type === "message" ? "message" : String(line["call_id"] ?? line["input_id"]);
-    if (line.type === "cancel") this.stop.abort();
-    else if (this.waiting.has(key)) this.waiting.get(key)!(line);
+    if (this.waiting.has(key)) this.waiting.get(key)!(line);
     else if (key === "message") this.inbox.push(line);
     this.waiting.delete(key);
   }
@@ -134,8 +133,9 @@ export class Worker {
     else if (line.type === "drain") this.draining = true;
     else if (line.type === "error") console.warn(`the gateway says: ${String(line["message"])}`);
     else if (line.type === "ack" && run) run.unsaved = run.unsaved.filter(({ n }) => n > line.n);
+    else if (line.type === "cancel" && run) run.stop.abort();
     else if (line.type === "gone" && run) this.forget(run);
-    else if (line.type === "run" || run) {
+    else if (line.type === "run" || (run && line.n)) {
       const at = run ?? new Run(this, this.agents[line["agent"] as string]!, line);
       this.runs.set(at.id, at).get(at.id)!.take(line);
       this.send(JSON.stringify({ type: "ack", run: at.id, n: at.received }));

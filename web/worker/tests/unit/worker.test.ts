@@ -121,7 +121,7 @@ test("calls, questions and messages find their answers; a cancel ends the waitin
   expect(data).toMatchObject({ kind: "question", prompt: "which?" });
   socket.says({ type: "input", run: "r1", n: 4, input_id: data["input_id"], answer: "this" });
   await vi.waitFor(() => expect(got).toEqual(["noon", "this", "early"]));
-  socket.says({ type: "cancel", run: "r1", n: 5 });
+  socket.says({ type: "cancel", run: "r1" });
   await vi.waitFor(() => expect(socket.of("r1").at(-1)).toMatchObject({ n: 3, end: "failed" }));
 });
 
