@@ -15,7 +15,6 @@
 #define BODY_MS 30000           /* for a whole body */
 #define IMPATIENT_MS 1000       /* a peer answered sooner than this may have sent more requests */
 static void make_guest(struct exchange *x);
-
 /* A row: method, path, verb, parameters of the query that become members, status of a success. */
 #define WIRE(method_, pattern_, verb_, query_, status_)                             \
     .method = (method_), .pattern = (pattern_), .verb = (verb_), .query = (query_), \
@@ -239,16 +238,6 @@ static void make_guest(struct exchange *x)
 
 /* --- the request ------------------------------------------------------------------------------ */
 
-static bool is_number_or_word(struct str v)
-{
-    if (str_eq(v, STR("true")) || str_eq(v, STR("false")))
-        return true;
-    for (size_t i = 0; i < v.n; i++)
-        if (v.p[i] < '0' || v.p[i] > '9')
-            return false;
-    return v.n > 0 && v.n < 20 && (v.p[0] != '0' || v.n == 1);
-}
-
 /* Whether the name is in a list that is separated by spaces. */
 static bool has_name(const char *list, const char *name)
 {
@@ -278,7 +267,7 @@ static void put_query(struct exchange *x, struct buf *out)
             lws_hdr_custom_length(x->wsi, LAST_EVENT_ID, sizeof LAST_EVENT_ID - 1) > 0)
             continue; /* EventSource repeats its address, but the header is newer */
         bool is_id = strcmp(pair, "before") == 0 || strcmp(pair, "webhook_id") == 0;
-        bool raw = !is_id && is_number_or_word(v);
+        bool raw = !is_id && http_value_is_json(v);
         if (raw)
             js_put_raw(out, pair, v);
         else
@@ -303,7 +292,7 @@ static void put_header(struct exchange *x, struct buf *body, const char *header,
     struct buf with = {0};
     struct str v = str_of(value);
     buf_putc(&with, '{');
-    if (number && is_number_or_word(v))
+    if (number && http_value_is_json(v))
         js_put_raw(&with, member, v);
     else
         js_put_field(&with, member, v);
@@ -453,13 +442,11 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
     }
     if (x->route->allow)
         return refuse_as(x, 405, "this method is not served here");
-    /* Other protocols send the whole history with each message. */
-    size_t most =
-        x->route->kind ? f->config->rim_limits.face_bytes : f->config->limits.message_bytes;
-    if (x->length > most) {
+    bool face = x->route->kind; /* other protocols send the whole history with each message */
+    if (x->length > (face ? f->config->rim_limits.face_bytes : f->config->limits.message_bytes)) {
         http_api_fail(x, ERR_TOO_LARGE,
-                      x->route->kind ? "the body is larger than limits.face_bytes"
-                                     : "the body is larger than limits.message_bytes");
+                      face ? "the body is larger than limits.face_bytes"
+                           : "the body is larger than limits.message_bytes");
         return false;
     }
     if (x->length > 0 && !http_head_is_json(x->wsi))
@@ -568,9 +555,8 @@ int http_api_writable(struct exchange *x)
     }
     struct lws *wsi = x->wsi;
     int result = http_answer_json(wsi, &json);
-    struct exchange **slot = lws_wsi_user(wsi);
     bool close = x->hangs_up;
-    *slot = NULL;
+    *(struct exchange **)lws_wsi_user(wsi) = NULL;
     http_api_closed(x);
     if (result < 0 || close)
         return -1;

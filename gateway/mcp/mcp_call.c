@@ -387,7 +387,7 @@ void mcp_job_lost(struct tool_job *job, const struct mcp_loss *loss)
     }
     fail_text(job, MCP_FAILED_LOST, "was lost during the call: ", loss->why, UNKNOWN);
     if (loss->status == 0)
-        mcp_server_down(s, "it cannot be reached", -1);
+        mcp_server_doubt(s);
 }
 
 /* --- progress --------------------------------------------------------------------------------- */

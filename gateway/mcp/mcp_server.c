@@ -459,8 +459,12 @@ void mcp_server_refused(struct mcp_server *s, enum mcp_purpose purpose, const st
 {
     struct buf why = {0};
     int status = loss->status;
-    if (purpose == MCP_FOR_LIFE || purpose == MCP_FOR_NOTHING)
-        return; /* a timer tells */
+    if (purpose == MCP_FOR_NOTHING)
+        return;
+    if (purpose == MCP_FOR_LIFE && status != 0) { /* whatever it says, it is there */
+        mcp_disarm(s, &s->life);
+        return;
+    }
     if (purpose == MCP_FOR_LISTEN) {
         listen_again(s);
     } else if (status == 401 || status == 403) {
@@ -488,10 +492,10 @@ static void on_life(struct timer *timer)
     mcp_server_down(s, "it hangs: it no longer answers", -1);
 }
 
-/* A program that hangs is of no use to anybody; a server over HTTP is asked again by each call. */
+/* A server that hangs, or is gone, is of no use to the calls to come. */
 void mcp_server_doubt(struct mcp_server *s)
 {
-    if (s->phase != MCP_READY || !s->config->command.n || timer_is_armed(&s->life))
+    if (s->phase != MCP_READY || timer_is_armed(&s->life))
         return;
     mcp_arm(s, &s->life, LIFE_MS);
     if (!ask_plainly(s, MCP_FOR_LIFE, s->era == MCP_LEGACY ? "ping" : "server/discover", STR("")))

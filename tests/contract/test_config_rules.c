@@ -236,6 +236,74 @@ static void test_config_coders_for_guests_are_warned_of(void **state)
 
 #define WORKER_AGENT "{'name':'a','kind':'worker'}"
 
+static void test_config_mcp_servers_are_programs_or_urls(void **state)
+{
+    const struct {
+        const char *servers, *faults;
+    } rows[] = {
+        {"{}", "mcp[0].name: is missing\nmcp[0].command: is missing: a program to run, or a url\n"},
+        {json("{'name':'a_b','command':['x']}"),
+         "mcp[0].name: must be of small letters, digits and -\n"},
+        {json("{'name':'a','command':['x']},{'name':'a','url':'http://x'}"),
+         "mcp[1].name: is the same as that of an entry before it\n"},
+        {json("{'name':'a','command':['x'],'url':'http://x'}"),
+         "mcp[0].url: cannot be used together with command\n"},
+        {json("{'name':'a','command':['']}"), "mcp[0].command: is missing: a program to run\n"},
+        {json("{'name':'a','url':'ftp://x'}"), "mcp[0].url: must begin with http:// or https://\n"},
+        {json("{'name':'a','url':'http://x','env':{'K':'v'},'sandbox':'bubblewrap'}"),
+         "mcp[0].env: is for servers with a command only\n"
+         "mcp[0].sandbox: is for servers with a command only\n"},
+        {json("{'name':'a','command':['x'],'headers':{'K':'v'},'headers_file':'f'}"),
+         "mcp[0].headers: is for servers with a url only\n"
+         "mcp[0].headers_file: is for servers with a url only\n"},
+        {json("{'name':'a','command':['x'],'paths':['/p'],'network':true}"),
+         "mcp[0].network: is for the sandbox bubblewrap only: without one there is no bound\n"
+         "mcp[0].paths[0]: is for the sandbox bubblewrap only: without one there is no bound\n"},
+        {json("{'name':'a','command':['x'],'sandbox':'bubblewrap','paths':['p:ro']}"),
+         "mcp[0].paths[0]: must be an absolute path, or one that ends in :ro\n"},
+        {json("{'name':'a','command':['x'],'approve':'sometimes'}"),
+         "mcp[0].approve: must be one of \"unless_read_only\", \"always\", \"never\"\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < countof(rows); i++) {
+        char json[512];
+        snprintf(json, sizeof json, json("{'mcp':[%s]}"), rows[i].servers);
+        assert_faults(json, rows[i].faults);
+    }
+}
+
+static void test_config_agents_list_tools_of_mcp_servers(void **state)
+{
+    const char *unknown = "agents[0].tools[0]: must be mcp:SERVER/TOOL or mcp:SERVER/*, and SERVER "
+                          "the name of an entry of mcp\n";
+    const struct {
+        const char *agent, *faults;
+    } rows[] = {
+        {json("'tools':['mcp:a/x','mcp:b/*']"), ""},
+        {json("'kind':'acp','command':['x'],'tools':['mcp:a/*']"), ""},
+        {json("'tools':['mcp:c/x']"), unknown},
+        {json("'tools':['mcp:a']"), unknown},
+        {json("'tools':['mcp:a/']"), unknown},
+        {json("'kind':'exec','command':['x'],'tools':['mcp:a/x']"),
+         "agents[0].tools[0]: is for agents of the kinds react and acp only\n"},
+        {json("'kind':'acp','command':['x'],'tools':['mcp:a/x']"),
+         "agents[0].tools[0]: must be mcp:SERVER/*: an agent of kind acp gets whole servers\n"},
+        {json("'kind':'acp','command':['x'],'tools':['mcp:b/*']"),
+         "agents[0].tools[0]: names a server with allow: an agent of kind acp would get all of it\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < countof(rows); i++) {
+        char json[512];
+        snprintf(
+            json, sizeof json,
+            json(
+                "{'mcp':[{'name':'a','command':['x']},{'name':'b','url':'http://x','allow':['t']}],"
+                "'agents':[{'name':'g',%s}]}"),
+            rows[i].agent);
+        assert_faults(json, rows[i].faults);
+    }
+}
+
 static void test_config_workers_and_their_agents_name_each_other(void **state)
 {
     (void)state;
@@ -271,6 +339,8 @@ int main(void)
         cmocka_unit_test(test_config_agents_must_fit_their_kind),
         cmocka_unit_test(test_config_coders_work_in_the_conversations_folder),
         cmocka_unit_test(test_config_coders_for_guests_are_warned_of),
+        cmocka_unit_test(test_config_mcp_servers_are_programs_or_urls),
+        cmocka_unit_test(test_config_agents_list_tools_of_mcp_servers),
         cmocka_unit_test(test_config_workers_and_their_agents_name_each_other),
         cmocka_unit_test(test_config_other_rules),
     };

@@ -39,13 +39,17 @@ def gateway(folder):
         acp("two", folder, keep=2),
         acp("one-second", folder, keep_s=1),
         acp("files", folder, cwd=str(folder / "files")),
+        acp("mcp", folder, "mcp-http", tools=["mcp:tree/*", "mcp:web/*"]),
+        acp("mcp-stdio", folder, tools=["mcp:tree/*", "mcp:web/*"]),
         acp("shell", folder, cwd=str(folder / "shell"), env={"FROM_AGENT": "agent", "NAME": "agent"}),
         acp("alone", folder, client={"files": False, "terminals": False}),
         {"name": "missing", "kind": "acp", "command": ["/nonexistent/agent"]},
         {"name": "no-agent", "kind": "acp", "command": ["/bin/sh", "-c", "echo oops >&2; exit 7"]},
         {"name": "silent", "kind": "acp", "command": ["/bin/true"]},
     ]
-    with Gateway({"agents": agents}) as running:
+    servers = [{"name": "tree", "command": ["sh", "-c", "cat"], "env": {"KEY": "v=1"}},
+               {"name": "web", "url": "http://127.0.0.1:1/mcp", "headers": {"X-Key": "a: b"}}]
+    with Gateway({"agents": agents, "mcp": servers}) as running:
         yield running
 
 
@@ -79,6 +83,19 @@ def test_turn_is_events_and_an_answer(client, folder):
     [said] = asked(folder, "acp", "initialize")[-1:]
     assert said["protocolVersion"] == 1 and said["clientCapabilities"]["terminal"] is True
     assert said["clientCapabilities"]["fs"] == {"readTextFile": True, "writeTextFile": True}
+
+
+def test_agent_gets_the_mcp_servers_that_it_lists(client, folder):
+    for name in ("mcp", "mcp-stdio"):
+        finish(client, {"say": "x"}, agent=name)
+    program, url = asked(folder, "mcp", "new")[-1]["mcpServers"]
+    assert (program["name"], program["args"]) == ("tree", ["-c", "cat"])
+    assert os.path.isabs(program["command"]) and os.path.basename(program["command"]) == "sh"
+    assert {"name": "KEY", "value": "v=1"} in program["env"]
+    assert url == {"type": "http", "name": "web", "url": "http://127.0.0.1:1/mcp",
+                   "headers": [{"name": "X-Key", "value": "a: b"}]}
+    [only] = asked(folder, "mcp-stdio", "new")[-1]["mcpServers"]
+    assert only["name"] == "tree"
 
 
 def test_calls_are_told_and_the_answer_is_what_follows(client):

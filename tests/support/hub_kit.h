@@ -224,6 +224,7 @@ static inline void kit_open_hub(struct kit *k)
                                        .inbox_messages = 10,
                                        .inbox_bytes = 1 << 20,
                                        .subscriptions = 1000,
+                                       .task_webhooks = 2,
                                        .requests_per_second = 50,
                                        .burst = 200,
                                        .message_bytes = 65536},

@@ -63,6 +63,27 @@ static void begin_turn(void)
     assert_int_equal(acp.awaits, ACP_AWAITS_PROMPT);
 }
 
+static void test_acp_hands_mcp_servers_on(void **state)
+{
+    static const char *const servers[] = {"\"mcpServers\":[{\"name\":\"a\"}]",
+                                          "\"mcpServers\":[{\"name\":\"a\"},{\"name\":\"b\"}]"};
+    (void)state;
+    for (int http = 0; http < 2; http++) {
+        acp_done(&acp);
+        acp_open(&acp,
+                 &(struct acp_options){.cwd = "/w",
+                                       .version = "1.2",
+                                       .mcp_stdio = "{\"name\":\"a\"}",
+                                       .mcp_http = "{\"name\":\"b\"}"},
+                 STR(""));
+        buf_clear(&acp.out);
+        take(http ? "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":1,"
+                    "\"agentCapabilities\":{\"mcpCapabilities\":{\"http\":true}}}}"
+                  : CAN_NOTHING);
+        assert_non_null(strstr(text(&acp.out), servers[http]));
+    }
+}
+
 static void test_acp_begins_with_initialize_and_a_prompt_waits(void **state)
 {
     (void)state;
@@ -290,6 +311,7 @@ static void test_acp_error_is_told_without_its_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_acp_hands_mcp_servers_on),
         TEST(test_acp_begins_with_initialize_and_a_prompt_waits),
         TEST(test_acp_resumes_or_else_begins_anew),
         TEST(test_acp_drops_what_a_load_replays),

@@ -72,6 +72,7 @@ agent({ name: "scripted" })
       agentCapabilities: {
         loadSession: can.includes("load"),
         sessionCapabilities: can.includes("resume") ? { resume: {} } : {},
+        mcpCapabilities: { http: can.includes("mcp-http"), sse: false },
       },
       authMethods: [{ id: "browser", name: "Browser" }, { id: "key", name: "Key" }],
     };

@@ -17,11 +17,13 @@ The tool `do` runs the steps of its argument, one after the other, beside other 
     {"task": [{...}, ...]}  a task; each tasks/get (or tasks/result) has the next of these
     {"flood": n}            n notifications; {"big": n} a result of n bytes; {"stderr": text}
     {"wait": path} {"touch": path} {"write": [path, text]} {"sleep": seconds} {"exit": n} {"stop": true}
+    {"look": [path, ...]}   says which exist, which it may write to, and the network's interfaces
 """
 import json
 import os
 import pathlib
 import signal
+import socket
 import sys
 import threading
 import time
@@ -100,6 +102,10 @@ def step(id, one, state):
         elif what == "wait":
             while not os.path.exists(value):
                 time.sleep(0.01)
+        elif what == "look":
+            send({"id": id, "result": text_of({"exists": [os.path.exists(path) for path in value],
+                                               "writes": [os.access(path, os.W_OK) for path in value],
+                                               "networks": [name for _, name in socket.if_nameindex()]})})
         elif what == "sleep":
             time.sleep(value)
         elif what == "touch":
