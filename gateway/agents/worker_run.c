@@ -362,6 +362,7 @@ static void worker_forget(struct recall *recall)
 {
     if (recall->workers->recalled == recall)
         recall->workers->recalled = NULL;
+    recall->workers->n_recalls--;
     free(recall->worker);
     free(recall->instance);
     free(recall);
@@ -401,6 +402,7 @@ static struct recall *worker_recall(void *settings, struct recall *recall,
         recall = xcalloc(sizeof *recall);
         recall->workers = agent->workers;
         agent->workers->recalled = recall;
+        agent->workers->n_recalls++;
     }
     *ret_settled = true;
     if (item->standing && !read_note(recall, item->note)) {

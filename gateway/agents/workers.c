@@ -74,6 +74,11 @@ struct instance *workers_hello(struct workers *w, const struct worker_decoder *d
     return found ? instance_hello(w, found, d, hello, wire, ret_why) : NULL;
 }
 
+bool workers_are_resuming(const struct workers *w)
+{
+    return w->n_recalls > 0;
+}
+
 /* --- opening and closing ---------------------------------------------------------------------- */
 
 struct workers *workers_open(const struct config *config, struct hub *hub, struct buf *ret_faults)

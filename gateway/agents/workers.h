@@ -60,6 +60,9 @@ struct worker_wire {
     void *arg;
 };
 
+/* Runs of an earlier gateway have not all begun again: no hello may come yet, because its worker
+ * would learn that they are over. */
+bool workers_are_resuming(const struct workers *w);
 /* A hello: the instance, new or returned, whose connection is wire from now on.  NULL: the name or
  * the secret is wrong, or (ret_code) the hello is. */
 struct instance *workers_hello(struct workers *w, const struct worker_decoder *d,

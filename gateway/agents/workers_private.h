@@ -29,6 +29,7 @@ struct workers {
     struct list adrift;      /* of struct run: an earlier gateway had given it to an instance */
     struct timer due;        /* places are given when it fires: not from inside start */
     struct recall *recalled; /* of the task that is being restored */
+    uint32_t n_recalls;      /* of tasks whose runs have not begun again */
     struct list noted;       /* of struct run: lines were handed to core since the last wait */
     struct list flying;      /* of struct run: what they said by then is being committed */
     struct waiter committed; /* armed while flying is not empty */

@@ -25,25 +25,29 @@ static enum stream_form by_its_fields(struct str begin)
     return FORM_TEXT;
 }
 
-/* False: it may be a byte order mark that has not arrived completely. */
-static bool drop_mark(struct buf *kept)
+/* Drops byte order marks and white space in front.  False: it may be a mark that has not arrived
+ * completely. */
+static bool drop_marks(struct buf *kept)
 {
     static const char mark[] = "\xEF\xBB\xBF";
-    size_t n = smaller(kept->len, sizeof mark - 1);
-    if (memcmp(kept->bytes, mark, n) != 0)
-        return true;
-    if (n < sizeof mark - 1)
-        return false;
-    buf_consume(kept, n);
-    return true;
+    for (;;) {
+        size_t blanks = 0;
+        while (blanks < kept->len && (unsigned char)kept->bytes[blanks] <= ' ')
+            blanks++;
+        buf_consume(kept, blanks);
+        size_t n = smaller(kept->len, sizeof mark - 1);
+        if (n == 0 || memcmp(kept->bytes, mark, n) != 0)
+            return true;
+        if (n < sizeof mark - 1)
+            return false;
+        buf_consume(kept, n);
+    }
 }
 
 enum stream_form stream_form_begin(bool says_events, struct buf *kept, struct str bytes)
 {
-    while (kept->len == 0 && bytes.n && (unsigned char)bytes.p[0] <= ' ')
-        bytes = (struct str){bytes.p + 1, bytes.n - 1};
     buf_putstr(kept, bytes);
-    if (kept->len == 0 || !drop_mark(kept) || kept->len == 0)
+    if (kept->len == 0 || !drop_marks(kept) || kept->len == 0)
         return FORM_UNKNOWN;
     if (kept->bytes[0] == '{' || kept->bytes[0] == '[')
         return FORM_TEXT;

@@ -19,6 +19,7 @@ struct model_turn {
     struct block block;
     struct buf bad; /* ids of calls whose input is not JSON, each with a newline */
     char stop[48];  /* stop_reason, "" until it came */
+    struct buf why; /* its explanation; "" for none */
 };
 
 static struct model_turn *anthropic_turn(void *arg)
@@ -215,6 +216,10 @@ static void take_stop(struct model_turn *t, uint32_t object)
         snprintf(t->stop, sizeof t->stop, "%.*s", (int)utf8_cut(buf_str(&text), sizeof t->stop - 1),
                  text.bytes);
     buf_done(&text);
+    uint32_t details = model_stream_find(s, object, "stop_details", JS_OBJECT);
+    buf_clear(&t->why);
+    if (details)
+        add_text(s, details, "explanation", &t->why);
 }
 
 static void take_message_start(struct model_turn *t)
@@ -238,7 +243,8 @@ static void anthropic_end(struct model_turn *t)
     struct buf why = {0};
     block_end(t);
     if (openai_put_fault(t->stop, &why))
-        model_stream_fail(s, "%s", why.bytes);
+        model_stream_fail(s, "%s%s%s", why.bytes, t->why.len ? ": " : "",
+                          t->why.len ? t->why.bytes : "");
     else
         model_stream_finish(s);
     buf_done(&why);
@@ -334,6 +340,7 @@ static void anthropic_forget(struct model_stream *s)
     struct model_turn *t = anthropic_turn_of(s);
     block_clear(&t->block);
     buf_clear(&t->bad);
+    buf_clear(&t->why);
     t->stop[0] = '\0';
 }
 
@@ -376,6 +383,7 @@ static void anthropic_free(struct model_turn *turn)
     model_stream_done(&t->stream);
     block_clear(&t->block);
     buf_done(&t->bad);
+    buf_done(&t->why);
     t->magic = 0;
     free(t);
 }

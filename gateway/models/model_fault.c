@@ -20,6 +20,8 @@ static const struct {
     {"input token count", CONTEXT_TOO_LONG},
     {"rate limit", MODEL_BUSY},
     {"rate_limit", MODEL_BUSY},
+    {"tokens per min", MODEL_BUSY},
+    {"requests per min", MODEL_BUSY},
     {"quota", MODEL_BUSY},
     {"too many requests", MODEL_BUSY},
     {"overloaded", MODEL_OVERLOADED},

@@ -43,7 +43,9 @@ static void take_thought_delta(struct model_turn *t)
 static void take_thought_part(struct model_turn *t)
 {
     struct model_stream *s = &t->stream;
-    if (model_stream_count(s, 0, "summary_index") > 0)
+    uint32_t index = model_stream_find(s, 0, "summary_index", JS_NUMBER);
+    int64_t n;
+    if (index && js_int(&s->doc, index, &n) && n > 0)
         openai_answer_thought(&s->answer, STR("\n\n"));
 }
 

@@ -91,7 +91,10 @@ static void read_delta(const struct js_doc *doc, uint32_t delta, struct openai_c
 
 void openai_read_chunk(const struct js_doc *doc, struct openai_chunk *ret)
 {
+    uint32_t groq = chunk_find(doc, 0, "x_groq", JS_OBJECT);
     *ret = (struct openai_chunk){.usage = chunk_find(doc, 0, "usage", JS_OBJECT)};
+    if (!ret->usage && groq)
+        ret->usage = chunk_find(doc, groq, "usage", JS_OBJECT);
     uint32_t object = chunk_find(doc, 0, "object", JS_STRING);
     if (!find_error(doc, 0, ret) && object && js_is(doc, object, "error"))
         ret->error = object;

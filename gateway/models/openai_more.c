@@ -123,14 +123,17 @@ static bool is_same(const struct openai_more *m, const struct js_doc *doc, uint3
     return same;
 }
 
-/* A further piece of the last object, which its signature has not closed. */
+/* A further piece of the last object, which its signature has not closed; or that signature. */
 static bool goes_on(const struct openai_member *member, const struct js_doc *doc, uint32_t object)
 {
     const struct part *last = member->n_parts ? &member->parts[member->n_parts - 1] : NULL;
     const char *name = text_name(doc, object);
-    return last && last->text_name && name && strcmp(name, last->text_name) == 0 &&
-           kept(&last->more, "signature").n <= 2 && is_same(&last->more, doc, object, "type") &&
-           is_same(&last->more, doc, object, "index");
+    if (!last || !last->text_name)
+        return false;
+    bool is_same_text = name && strcmp(name, last->text_name) == 0;
+    bool signs = !name && js_get(doc, object, "signature");
+    return (is_same_text || signs) && kept(&last->more, "signature").n <= 2 &&
+           is_same(&last->more, doc, object, "type") && is_same(&last->more, doc, object, "index");
 }
 
 static void join(struct openai_member *member, const struct js_doc *doc, uint32_t object)
@@ -140,8 +143,9 @@ static void join(struct openai_member *member, const struct js_doc *doc, uint32_
         member->parts[member->n_parts++] = (struct part){.text_name = text_name(doc, object)};
     }
     struct part *part = &member->parts[member->n_parts - 1];
-    if (part->text_name)
-        js_value(doc, js_get(doc, object, part->text_name), &part->text);
+    uint32_t text = part->text_name ? js_get(doc, object, part->text_name) : 0;
+    if (text)
+        js_value(doc, text, &part->text);
     openai_more_take(&part->more, doc, object, (const char *[]){part->text_name, NULL});
 }
 

@@ -66,8 +66,7 @@ static void take_hello(struct worker_ws *ws, const struct worker_frame *frame)
         worker_refuse(ws, ERR_RATE_LIMITED, "too many requests", CLOSE_FLOOD);
         return;
     }
-    /* Runs of an earlier gateway begin again a few a turn, and must not be missed in welcome. */
-    if (!list_is_empty(&c->front->hub->resuming)) {
+    if (workers_are_resuming(ws->workers)) {
         worker_refuse(ws, ERR_OVERLOADED, "the gateway has just begun", CLOSE_GOING_AWAY);
         return;
     }

@@ -42,7 +42,7 @@ static void modern_drop(struct mcp_modern *s, size_t i)
 
 static void modern_ask(struct mcp_modern *s, const struct face_event *e)
 {
-    bool approves = str_eq(face_text(e, "kind", &s->scratch), STR("approval"));
+    bool approves = face_asks_yes_or_no(e);
     s->questions = xrealloc(s->questions, (s->n_questions + 1) * sizeof *s->questions);
     struct mcp_question *q = &s->questions[s->n_questions++];
     *q = (struct mcp_question){.seq = e->seq};

@@ -196,6 +196,29 @@ static void test_lost_run_goes_on_elsewhere_only_if_nothing_came(void **state)
     expect_end(ann, "task.completed");
 }
 
+/* A hello in between would learn that the run is over. */
+static void test_hello_waits_until_runs_have_begun_again(void **state)
+{
+    char open[64];
+    (void)state;
+    join_and_settle(&one, "i", 4, "");
+    ask(ann, "first");
+    while (*end_next(&one))
+        ;
+    end_cut(&one);
+    crash();
+    assert_true(was_resuming);
+    snprintf(open, sizeof open, json("'%s':1"), run_id);
+    join_and_settle(&one, "i", 4, open);
+    end_expect(&one, run_id); /* welcome names it */
+    end_says(&one, run_id, 1, json("'end':'done'"));
+    kit_settle(kit);
+    end_expect(&one, "gone");
+    end_cut(&one);
+    crash();
+    assert_false(was_resuming);
+}
+
 /* The old worker was only cut off, and comes back when its run is another's. */
 static void test_run_that_moved_is_not_its_old_workers(void **state)
 {
@@ -255,6 +278,7 @@ int main(void)
         TEST(test_worker_gets_no_more_than_its_runs),
         TEST(test_hellos_that_are_refused),
         TEST(test_lost_run_goes_on_elsewhere_only_if_nothing_came),
+        TEST(test_hello_waits_until_runs_have_begun_again),
         TEST(test_run_that_moved_is_not_its_old_workers),
         TEST(test_wait_for_a_place_has_an_end_and_its_idle_clock_stands),
     };

@@ -20,6 +20,7 @@ class Follower(asyncio.Protocol):
     def __init__(self, gateway, token, task, cursor, compressed=False):
         self.task, self.cursor, self.token = task, cursor, token
         self.gateway, self.compressed = gateway, compressed
+        self.inflater = zlib.decompressobj(-15)  # keeps its window from message to message
         self.buffer = bytearray()
         self.upgraded = False
         self.greeted = False  # a first message came
@@ -79,7 +80,7 @@ class Follower(asyncio.Protocol):
             self.transport.write(frame(PONG, payload))
         elif opcode & 15 == TEXT:
             if opcode & 0x40:
-                payload = zlib.decompressobj(-15).decompress(payload + TRAILER)
+                payload = self.inflater.decompress(payload + TRAILER)
             self.take_message(payload)
         elif opcode & 15 == CLOSE:
             self.close_code = int.from_bytes(payload[:2], "big")

@@ -30,6 +30,7 @@ static struct {
     enum model_piece kind;
     struct buf piece;
     bool done;
+    const char *think_tag; /* NULL: think */
 } tape;
 
 struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *options,
@@ -169,17 +170,17 @@ static struct str tape_play(enum tape_api api, int status, struct str bytes, siz
 {
     static const struct model_ops *const ops[] = {&model_openai_ops, &model_responses_ops,
                                                   &model_anthropic_ops};
-    struct openai_settings openai = {.url = "", .model = "m", .think_tag = "think"};
-    struct stream_settings stream = {.url = "", .model = "m", .think_tag = "think"};
+    const char *tag = tape.think_tag ? tape.think_tag : "think";
+    struct openai_settings openai = {.url = "", .model = "m", .think_tag = tag};
+    struct stream_settings stream = {.url = "", .model = "m", .think_tag = tag};
     struct model_request request = {.messages = STR("[{\"role\":\"user\",\"content\":\"hi\"}]"),
                                     .tools = STR("[]")};
     char error[256];
     tape.done = false;
     buf_clear(&tape.seen);
     buf_clear(&tape.piece);
-    struct model_turn *turn =
-        ops[api]->start(api == TAPE_CHAT ? (void *)&openai : (void *)&stream, &request,
-                        &tape_events, NULL, error);
+    struct model_turn *turn = ops[api]->start(api == TAPE_CHAT ? (void *)&openai : (void *)&stream,
+                                              &request, &tape_events, NULL, error);
     ASSERT(turn);
     struct fetch *f = tape.fetch;
     struct fetch_head head = {.status = status, .content_type = STR("text/event-stream")};
