@@ -56,8 +56,9 @@ struct run_events {
     /* Everything in the agent's output before this place is in what was handed over so far: a place
      * that only grows, in bytes.  resume gets the last one that was committed.  A line whose
      * outcome is not staged yet keeps the mark before it: then on_line returns false, and a run
-     * that sets marks hands in no further line until unpause. */
-    void (*on_mark)(void *task, uint64_t mark);
+     * that sets marks hands in no further line until unpause.  False: the mark is not in the batch
+     * (yet), so when_committed says nothing about it. */
+    bool (*on_mark)(void *task, uint64_t mark);
     /* A numbered line, and all before it, have reached the agent (deliver_at). */
     void (*on_taken)(void *task, uint64_t position);
     /* Calls proceed, once for each call of this and in their order, when everything that was staged
@@ -113,6 +114,12 @@ struct agent_ops {
 
     /* --- a restart of the gateway (PROTOCOL.md 3): NULL for a kind whose tasks cannot go on --- */
 
+    /* Before task.started is staged: makes what is_there will look for.  False with a sentence
+     * (256 bytes): the run cannot start.  NULL: there is nothing to make. */
+    bool (*prepare)(void *settings, struct str task_id, char *ret_error);
+    /* The end of a task is committed, whether it was prepared or not: nobody will look for it.  Its
+     * run is free.  NULL: nobody needs to know. */
+    void (*settled)(void *settings, struct str task_id);
     /* Everything that was staged before when_committed is committed. */
     void (*proceed)(struct run *run);
     /* Takes the next item into recall; NULL for the first one of a task, which makes it.  Sets

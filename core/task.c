@@ -318,6 +318,8 @@ static void ended(struct task *t)
     if (summary.len <= MAX_KEPT_SUMMARY)
         s->summary = xstrdup(buf_str(&summary));
     buf_done(&summary);
+    if (t->agent && t->agent->ops->settled)
+        t->agent->ops->settled(t->agent->settings, task_id_of(t));
     s->task = NULL;
     bury(t);
     retention_look_at(&t->hub->retention, view.owner);

@@ -56,16 +56,18 @@ static void stage_mark(struct task *t)
     w->mark_op = (uint32_t)(j->building->n_ops - 1);
 }
 
-void task_on_mark(void *arg, uint64_t mark)
+bool task_on_mark(void *arg, uint64_t mark)
 {
     struct task *t = arg;
     if (keeps_nothing(t))
-        return;
+        return false;
     ASSERT(mark >= t->work->mark);
     task_note_held(t);
     t->work->mark = mark;
-    if (t->work->n_lookups == 0)
-        stage_mark(t);
+    if (t->work->n_lookups > 0)
+        return false;
+    stage_mark(t);
+    return true;
 }
 
 void task_lookup_over(struct task *t)

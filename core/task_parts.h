@@ -74,7 +74,7 @@ void task_resumed(struct task *t);
 
 /* Memory of a run (task_keep.c), from the adapter (struct run_events). */
 void task_on_note(void *task, bool standing, struct str bytes);
-void task_on_mark(void *task, uint64_t mark);
+bool task_on_mark(void *task, uint64_t mark);
 void task_when_committed(void *task);
 void task_note(struct task *t, uint64_t number, struct str bytes);
 void task_on_unknown(void *task, struct str tool);

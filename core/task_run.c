@@ -35,6 +35,19 @@ static bool take_slot(struct task *t)
     return t->has_slot;
 }
 
+/* False: it has failed, and has no slot. */
+static bool task_prepare(struct task *t)
+{
+    char error[256] = "", why[320];
+    if (!task_goes_on(t) || !t->agent->ops->prepare ||
+        t->agent->ops->prepare(t->agent->settings, task_id_of(t), error))
+        return true;
+    snprintf(why, sizeof why, "agent_error: %s", error);
+    task_stop_run(t);
+    task_finish(t, STATUS_FAILED, TASK_AGENT_ERROR, str_of(why));
+    return false;
+}
+
 static void ask_history(struct task *t);
 
 void task_try_start(struct task *t)
@@ -55,6 +68,8 @@ void task_try_start(struct task *t)
         list_push(&t->hub->waiting, &t->in_wait);
         return;
     }
+    if (!task_prepare(t))
+        return;
     t->phase = PHASE_STARTING;
     t->staged.status = STATUS_RUNNING;
     t->staged.started_at = t->hub->clock.wall_ms;

@@ -8,7 +8,7 @@
 #include "gateway/processes/spawn.h"
 
 #define SPARE_DESCRIPTORS 64 /* store, listener, timers */
-#define DESCRIPTORS_PER_PROCESS 5
+#define DESCRIPTORS_PER_PROCESS 7
 #define DESCRIPTORS_PER_TASK 4 /* models, agents and pages over HTTP */
 #define SOCKETS_TO_REFUSE 64
 

@@ -22,6 +22,7 @@
 #include "gateway/descriptors.h"
 #include "gateway/mcp/mcp.h"
 #include "gateway/processes/keeper.h"
+#include "gateway/processes/spool.h"
 #include "gateway/processes/supervisor.h"
 #include "gateway/server.h"
 
@@ -274,6 +275,9 @@ static int doctor(const struct options *o)
     struct sandbox commands = terminal_sandbox(&config);
     descriptors_tell(&config);
     mcp_check(&config, true, tell_mcp);
+    const char *why = spool_probe();
+    if (why)
+        printf("no agent outlives the gateway here: %s\n", why);
     int code = doctor_run(config.data, o->full, put_bounds, &commands);
     config_done(&config);
     return code;

@@ -10,6 +10,7 @@
 #include "core/secrets.h"
 #include "core/store_memory.h"
 #include "gateway/agents/agents.h"
+#include "gateway/agents/exec_kept.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/descriptors.h"
@@ -289,6 +290,24 @@ static bool open_hub(struct server *s)
 
 /* --- start and stop --------------------------------------------------------------------------- */
 
+/* With the store in memory no task is there to go on. */
+static void open_kept(struct server *s)
+{
+    char why[256] = "";
+    if (!s->sqlite)
+        return;
+    s->kept = kept_open(s->config->data, why);
+    if (!s->kept)
+        log_event(LEVEL_WARN, "agents", "cannot_keep", LOG_TEXT("why", why));
+}
+
+static void sweep_kept(struct server *s)
+{
+    size_t n = s->kept ? kept_sweep(s->kept) : 0;
+    if (n > 0)
+        log_event(LEVEL_INFO, "agents", "swept", LOG_INT("programs", (int64_t)n));
+}
+
 static void on_restored(void *arg, int status)
 {
     struct server *s = arg;
@@ -301,6 +320,7 @@ static void on_restored(void *arg, int status)
     }
     FAULT_DIE(REPAIRED);
     processes_restore(s->terminal.processes);
+    sweep_kept(s);
     mcp_start(s->mcp);
     front_start(&s->front);
     webhooks_start(s->webhooks);
@@ -362,7 +382,9 @@ static bool server_start(struct server *s)
         return false;
     }
     workers_add_secrets(s->workers, s->secrets);
-    struct agents_rim rim = {s->fetcher, &s->terminal, s->mcp, &s->loop, s->workers, s->secrets};
+    open_kept(s);
+    struct agents_rim rim = {s->fetcher, &s->terminal, s->mcp,    s->kept,
+                             &s->loop,   s->workers,   s->secrets};
     if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
@@ -432,6 +454,7 @@ static void server_stop(struct server *s)
     webhooks_close(s->webhooks);
     agents_free(s->agents, s->n_agents);
     mcp_close(s->mcp);
+    kept_close(s->kept);
     workers_close(s->workers);
     terminal_close(&s->terminal);
     fetcher_close(s->fetcher);

@@ -20,6 +20,7 @@
 #include "gateway/tools/tool_terminal.h"
 
 struct fetcher;
+struct kept;
 struct webhooks;
 struct workers;
 
@@ -32,6 +33,7 @@ struct server {
     struct fetcher *fetcher; /* the agents' own requests */
     struct terminal terminal;
     struct mcp *mcp;
+    struct kept *kept; /* programs that outlive us; NULL: none can */
     struct workers *workers;
     struct secrets *secrets; /* of the configuration: taken out of what passes by */
     struct agent *agents;

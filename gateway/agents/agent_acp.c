@@ -16,7 +16,7 @@
  *   acp_run (a task) ──▶ acp_process ──▶ a run of agent_exec
  *                          │  ▲
  *            turn is over  ▼  │  next turn of the conversation
- *                          pool ──keep_s, keep──▶ closed
+ *                          pool ─pool_idle_s, pool─▶ closed
  *
  * - A process with a turn has a run; one in the pool has none.  One that is spent (it has ended, or
  *   is broken) never comes into the pool: its run's free closes it, or, when it ends in the pool,

@@ -3,9 +3,10 @@
  * Shape:    agent_acp_ops is an adapter behind core/agent.h, with acp_settings; the protocol is
  *           proto/forms/acp.h, the process agent_exec's (also what that promises of processes).
  * Process:  one serves its conversation, one turn at a time.  Between turns it waits in a pool, for
- *           keep_s at most, and `keep` of them at most (the one that waits longest goes first); one
- *           that has gone is started again, with its session (program_session.h) where it can
- *           resume or load one, else with a new one that is told of the conversation (recap.h).
+ *           pool_idle_s at most, and `pool` of them at most (the one that waits longest goes
+ *           first); one that has gone is started again, with its session (program_session.h) where
+ *           it can resume or load one, else with a new one that is told of the conversation
+ *           (recap.h).
  *           One that dies before it says a word of a further turn is replaced, once.
  * Cancel:   session/cancel, SIGTERM after half of the grace, and core's kill after all of it.  A
  *           program that gives its turn up by itself stays.

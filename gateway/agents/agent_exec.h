@@ -4,6 +4,8 @@
  *           agent_form.h and agent_acp.h stand between it and core, for programs that speak
  *           otherwise: feed, bytes and max_line are theirs.
  *           Each run is one supervisor (gateway/processes/supervisor.h) with the program below it.
+ * Kept:     agent_kept_ops is the same for programs that outlive the gateway (holder.h): settings
+ *           with kept.  Its runs go on after a restart; lines for the program are numbered.
  * Thread:   loop.  SIGPIPE must be ignored by the process.
  * Owns:     the run, until its last handle has closed: some turns of the loop after free. settings
  *           stay the caller's and must outlive the runs.
@@ -29,8 +31,11 @@
 #define EXEC_QUEUE (1024 * 1024) /* bytes */
 #define EXEC_DRAIN_MS 1000       /* output of grandchildren after the end of their parent */
 #define EXEC_KILL_MS 2000
+#define EXEC_DIGEST 33 /* bytes of a string */
 
-/* What stdin begins with. */
+struct kept;
+
+/* Its stdin begins with this. */
 enum exec_feed {
     EXEC_FEED_RUN,   /* the run line; other lines may follow */
     EXEC_FEED_OPEN,  /* nothing: lines are delivered */
@@ -46,11 +51,17 @@ struct exec_settings {
     const char *work; /* not NULL: cwd is the conversation's own folder below it (sandbox.h) */
     const char *self; /* the holdfast binary, run as supervisor; NULL: /proc/self/exe */
     enum exec_feed feed;
-    bool bytes;       /* on_line is given what comes as it comes, not lines */
-    size_t max_line;  /* 0: MAX_AGENT_LINE */
-    size_t max_queue; /* bytes that wait to be read, beside the run line; 0: EXEC_QUEUE */
+    bool bytes;               /* on_line is given what comes as it comes, not lines */
+    size_t max_line;          /* 0: MAX_AGENT_LINE */
+    size_t max_queue;         /* bytes that wait to be read, beside the run line; 0: EXEC_QUEUE */
+    struct kept *kept;        /* NULL: the program ends with the gateway */
+    uint32_t keep_s;          /* how long it lives without one */
+    char digest[EXEC_DIGEST]; /* of its configuration (exec_set_digest) */
 };
 
-extern const struct agent_ops agent_exec_ops;
+extern const struct agent_ops agent_exec_ops, agent_kept_ops;
+
+/* For a kept program: by this the next gateway sees whether it is configured as it was. */
+void exec_set_digest(struct exec_settings *s);
 
 #endif

@@ -43,6 +43,7 @@ struct builder {
     struct fetcher *fetcher;
     struct terminal *terminal;
     struct mcp *mcp;
+    struct kept *kept;
     uv_loop_t *loop;
     struct workers *workers;
     struct secrets *secrets;
@@ -98,6 +99,19 @@ static struct exec_settings program_settings(const struct builder *b,
                                   .work = in_workspace ? b->config->terminal.workdir : NULL};
 }
 
+/* Whether its program outlives the gateway: where none can, its tasks do not go on. */
+static void build_kept(const struct builder *b, const struct config_agent *from, struct agent *to,
+                       struct exec_settings *exec)
+{
+    to->outlives = b->kept && from->kept && to->goes_on;
+    to->goes_on = to->outlives;
+    if (!to->outlives)
+        return;
+    exec->kept = b->kept;
+    exec->keep_s = from->keep_s;
+    exec_set_digest(exec);
+}
+
 static void build_exec(const struct builder *b, const struct config_agent *from, struct agent *to,
                        struct holder *h)
 {
@@ -108,7 +122,8 @@ static void build_exec(const struct builder *b, const struct config_agent *from,
                                      .data = b->config->data};
     to->is_process = true;
     if (h->form.form == AGENT_FORM_HOLDFAST) {
-        to->ops = &agent_exec_ops;
+        build_kept(b, from, to, &h->form.exec);
+        to->ops = to->outlives ? &agent_kept_ops : &agent_exec_ops;
         to->settings = &h->form.exec;
         return;
     }
@@ -131,9 +146,9 @@ static void build_acp(const struct builder *b, const struct config_agent *from, 
                                    .serves_terminals = from->client.terminals,
                                    .processes = b->terminal->processes,
                                    .sandbox = terminal_sandbox(b->config),
-                                   .keep_ms = (msec_t)from->keep_s * 1000,
+                                   .keep_ms = (msec_t)from->pool_idle_s * 1000,
                                    .grace_ms = (msec_t)from->grace_s * 1000,
-                                   .keep = from->keep};
+                                   .keep = from->pool};
     char why[SANDBOX_ERROR];
     h->acp.sandbox.kind = SANDBOX_NONE; /* as the agent itself */
     (void)!sandbox_prepare(&h->acp.sandbox, why);
@@ -288,7 +303,7 @@ bool agents_build(const struct config *config, const struct agents_rim *rim, str
                   size_t *ret_n, char *ret_error, size_t error_bytes)
 {
     struct builder b = {config,    rim->fetcher, rim->terminal, rim->mcp,
-                        rim->loop, rim->workers, rim->secrets};
+                        rim->kept, rim->loop,    rim->workers,  rim->secrets};
     char why[SANDBOX_ERROR] = "";
     *ret_n = 0;
     if (runs_commands(config) && !sandbox_prepare(&rim->terminal->sandbox, why)) {

@@ -56,7 +56,17 @@
     X(STAGED, die_staged)               /* at a start: a task.resumed, not committed */      \
     X(REPAIRED, die_repaired)           /* all of them are, and no run has begun */          \
     X(AGAIN, die_again)                 /* a run has begun again */                          \
-    X(LEFT, die_left)                   /* at a planned stop: a run was left */
+    X(LEFT, die_left)                   /* at a planned stop: a run was left */              \
+    X(LINE_TAKEN, die_line_taken)       /* a line of it was told to core */                  \
+    X(MARK_STAGED, die_mark_staged)     /* and its mark */                                   \
+    X(SPAWN, die_spawn)                 /* its start */                                      \
+    X(CANCEL, die_cancel)               /* it was told to stop */                            \
+    X(FOUND, die_found)                 /* at a start: a holder has answered */              \
+    X(RESUMED, die_resumed)             /* its task goes on, but not its run yet */          \
+    X(ATTACHED, die_attached)           /* its run does */                                   \
+    X(SETTLED, die_settled)             /* the end of its task is committed */               \
+    X(UNLINKED, die_unlinked)           /* and its socket is gone */                         \
+    X(LEAVE, die_leave)                 /* at a planned stop: it was left */
 
 enum fault_point {
 #define X(NAME, name) FAULT_##NAME,

@@ -100,7 +100,9 @@ struct config_agent {
     struct {
         bool files, terminals; /* acp: what the gateway serves as its client */
     } client;
-    uint32_t keep_s, keep;              /* acp: processes that wait for a next turn */
+    uint32_t pool_idle_s, pool;         /* acp: processes that wait for a next turn */
+    bool kept;                          /* exec: its program outlives the gateway … */
+    uint32_t keep_s;                    /* … by so long at most */
     char *url;                          /* http */
     struct config_upstream upstream;    /* http */
     uint32_t max_turns;                 /* react */

@@ -71,6 +71,15 @@ bool hold_page_has_told(const struct hold_page *page, uint64_t number, uint64_t 
     return false;
 }
 
+uint64_t hold_page_told(const struct hold_page *page, uint64_t in_position)
+{
+    uint64_t number = 0;
+    for (uint64_t i = oldest_line(page); i < page->n_lines; i++)
+        if (line_at(page, i)->end <= in_position)
+            number = line_at(page, i)->number;
+    return number;
+}
+
 bool hold_page_has_room(const struct hold_page *page, uint64_t in_position)
 {
     return page->n_lines < KNOWN || line_at(page, page->n_lines - KNOWN)->end <= in_position;

@@ -61,6 +61,8 @@ bool hold_page_is_sound(const struct hold_page *page, uint64_t in_bytes, uint64_
 struct hold_line hold_page_newest(const struct hold_page *page);
 /* Whether the pipe has taken all of the line of that number. */
 bool hold_page_has_told(const struct hold_page *page, uint64_t number, uint64_t in_position);
+/* The newest line that the pipe has taken whole; 0: none that is known. */
+uint64_t hold_page_told(const struct hold_page *page, uint64_t in_position);
 /* Whether one more line has a place: the one that it drives out was taken by the pipe. */
 bool hold_page_has_room(const struct hold_page *page, uint64_t in_position);
 /* The bytes are in the spool. */

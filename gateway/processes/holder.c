@@ -108,9 +108,11 @@ enum holder_state holder_find(int folder, const char *name, int *ret_control)
         close(fd);
     if (fd >= 0)
         return HOLDER_LIVES;
-    if (live != ENOENT)
+    if (live == ECONNREFUSED)
         return HOLDER_GONE;
-    return bound == ENOENT ? HOLDER_NONE : HOLDER_NEVER_RAN;
+    if (live == ENOENT && bound == ECONNREFUSED)
+        return HOLDER_NEVER_RAN;
+    return live == ENOENT && bound == ENOENT ? HOLDER_NONE : HOLDER_UNREACHABLE;
 }
 
 static void close_all(const int *fds, size_t n)

@@ -37,7 +37,8 @@ enum holder_state {
     HOLDER_NONE,      /* there is no socket */
     HOLDER_NEVER_RAN, /* its socket was never used */
     HOLDER_GONE,      /* it ran, and has ended */
-    HOLDER_LIVES
+    HOLDER_LIVES,
+    HOLDER_UNREACHABLE /* nobody knows: there is no descriptor for a connection, say */
 };
 /* ret_control, if not NULL: a connection, when it lives; holder_receive comes next. */
 enum holder_state holder_find(int folder, const char *name, int *ret_control);

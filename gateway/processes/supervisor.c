@@ -214,15 +214,16 @@ static int supervisor_launch(const struct supervisor_spec *spec, char **env, con
     return error;
 }
 
-/* A holder has the gateway's ends, too. theirs: from N_ENDS on; what it opens is in ret. 0 or an
- * errno. */
+/* A holder has the gateway's ends, too: theirs, from N_ENDS on; ret_copies are those that are
+ * closed once it has them.  0 or an errno. */
 static int open_held(const struct hold *hold, const int ours[N_ENDS], int theirs[HOLDER_N_FDS],
-                     struct supervisor *ret)
+                     int ret_copies[HOLDER_N_FDS], struct supervisor *ret)
 {
     int page = -1;
     ret->page = holder_new_page(hold->digest, &page);
     if (!ret->page)
         return errno;
+    ret_copies[0] = page;
     ret->spool_out = spool_new();
     ret->spool_in = spool_new();
     const int from[HOLDER_N_FDS] = {[HOLDER_LISTENER] = hold->listener,
@@ -233,12 +234,14 @@ static int open_held(const struct hold *hold, const int ours[N_ENDS], int theirs
                                     [HOLDER_SPOOL_OUT] = ret->spool_out,
                                     [HOLDER_SPOOL_IN] = ret->spool_in,
                                     [HOLDER_PAGE] = page};
-    int error = 0;
-    for (int i = N_ENDS; i < HOLDER_N_FDS && !error; i++)
-        if ((theirs[i] = fcntl(from[i], F_DUPFD_CLOEXEC, HOLDER_N_FDS)) < 0)
-            error = errno;
-    close(page);
-    return error;
+    for (int i = N_ENDS; i < HOLDER_N_FDS; i++) {
+        theirs[i] = from[i];
+        if (from[i] >= 0 && from[i] < HOLDER_N_FDS) /* the spawn's dup2 would overwrite it */
+            theirs[i] = ret_copies[i] = fcntl(from[i], F_DUPFD_CLOEXEC, HOLDER_N_FDS);
+        if (theirs[i] < 0)
+            return errno;
+    }
+    return 0;
 }
 
 static int open_pidfd(pid_t pid, int *ret)
@@ -254,7 +257,7 @@ static int open_pidfd(pid_t pid, int *ret)
 
 bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret, char *ret_error)
 {
-    int ours[N_ENDS], theirs[HOLDER_N_FDS];
+    int ours[N_ENDS], theirs[HOLDER_N_FDS], copies[HOLDER_N_FDS];
     int n_theirs = spec->hold ? HOLDER_N_FDS : N_ENDS, error = 0;
     struct supervisor s = {.pidfd = -1, .spool_out = -1, .spool_in = -1};
 
@@ -265,15 +268,16 @@ bool supervisor_spawn(const struct supervisor_spec *spec, struct supervisor *ret
         return false;
     }
     for (int i = 0; i < HOLDER_N_FDS; i++)
-        theirs[i] = -1;
+        theirs[i] = copies[i] = -1;
     if (!open_ends(ours, theirs))
         error = errno;
     if (!error && spec->hold)
-        error = open_held(spec->hold, ours, theirs, &s);
+        error = open_held(spec->hold, ours, theirs, copies, &s);
     if (!error)
         error = FAULT(SPAWN) ? EAGAIN : supervisor_launch(spec, env, theirs, n_theirs, &s.pid);
     free(env);
-    close_ends(theirs, n_theirs);
+    close_ends(theirs, N_ENDS);
+    close_ends(copies, HOLDER_N_FDS);
     if (!error)
         error = open_pidfd(s.pid, &s.pidfd);
     s.control = ours[END_CONTROL];
@@ -410,6 +414,9 @@ int supervisor_main(int argc, char **argv)
     }
     prctl(PR_SET_PDEATHSIG, SIGCONT); /* a stopped one sees the end of its control, too */
     spawn_set_files(strtoull(argv[2], NULL, 10));
+#ifdef HOLDFAST_FAULTS
+    (void)fault_open(); /* from the program's environment */
+#endif
     if (argv[4][0]) {
         holder_run(argv + OWN_ARGUMENTS, argv[4], (uint32_t)strtoul(argv[3], NULL, 10));
         _exit(0);

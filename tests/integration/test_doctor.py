@@ -25,7 +25,7 @@ def doctor(data, *more):
 
 
 def contents(folder):
-    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir() if path.is_file()}
 
 
 @pytest.fixture(scope="module")

@@ -117,7 +117,7 @@ def is_alive(pid):
 class Gateway:
     """One data folder, and the process that serves it now.  start, stop, kill, start …"""
 
-    def __init__(self, config=None, *, listen="127.0.0.1:0", folder=None, environ=None, binary=BINARY):
+    def __init__(self, config=None, *, listen="127.0.0.1:0", folder=None, environ=None, binary=BINARY, lasting=False):
         self.binary = binary
         self.own_folder = folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="holdfast-test-"))
@@ -126,6 +126,9 @@ class Gateway:
         self.listen = listen
         self.environ = environ or {}
         self.process = None
+        # The tasks of its programs go on over a restart, for which their environment stays the same.  Otherwise they
+        # end with it, and tests of ends, orphans and what is left of them are those of a gateway without kept agents.
+        self.lasting = lasting
         self.mark = None
         self.log = []  # the lines of stderr, of all runs
         self.port = None
@@ -136,10 +139,7 @@ class Gateway:
 
     def command(self, *more):
         config = self.folder / "config.json"
-        agents = [
-            merged(agent, {"env": {MARK: self.mark}}) if agent.get("kind") in ("exec", "acp") else agent
-            for agent in self.config.get("agents", [])
-        ]
+        agents = [self.marked(agent) for agent in self.config.get("agents", [])]
         servers = [
             merged(server, {"env": {MARK: self.mark}}) if "command" in server else server
             for server in self.config.get("mcp", [])
@@ -148,6 +148,13 @@ class Gateway:
         config.write_text(json.dumps(merged(self.config, changes)))
         return [str(self.binary), "serve", "--config", str(config), "--listen", self.listen,
                 "--data", str(self.data), "--log-level", "debug", *more]
+
+    def marked(self, agent):
+        """The agent with the mark of this run in the environment of its processes."""
+        if agent.get("kind") not in ("exec", "acp"):
+            return agent
+        ends = agent["kind"] == "exec" and not self.lasting
+        return merged({"after_restart": "fail"} if ends else {}, merged(agent, {"env": {MARK: self.mark}}))
 
     def start(self):
         """Starts it and waits for its ready line."""
@@ -167,7 +174,7 @@ class Gateway:
     def spawn(self):
         """Starts it without waiting for anything."""
         assert self.process is None
-        self.mark = uuid.uuid4().hex
+        self.mark = self.mark if self.lasting and self.mark else uuid.uuid4().hex
         environ = {**os.environ, MARK: self.mark, **self.environ}
         # A test only cares about events after the start of a run: the rest is noise.
         self.process = subprocess.Popen(

@@ -1,0 +1,77 @@
+/* exec_run -- a program that runs for a task: its pipes, its state, its end.
+ *
+ * Shape:    agent_exec.c is the port to core, and makes runs; this is what becomes of them.
+ * Thread:   loop.
+ * Owns:     a run owns its descriptors, until its last handle has closed after run_free.
+ */
+#ifndef GATEWAY_AGENTS_EXEC_RUN_H
+#define GATEWAY_AGENTS_EXEC_RUN_H
+
+#include "gateway/agents/agent_exec.h"
+#include "gateway/agents/exec_input.h"
+#include "gateway/agents/exec_lines.h"
+#include "gateway/processes/supervisor.h"
+
+enum exec_state { EXEC_RUNNING, EXEC_EXITED, EXEC_KILLED, EXEC_GONE, EXEC_ENDED };
+
+struct run {
+    unsigned magic;
+    enum exec_state state;
+    const char *program;
+    struct run_events events;
+    void *task;
+
+    uv_timer_t timer; /* RUNNING: found again; EXITED: the drain; KILLED: the wait for the dead */
+    struct watched out, err, control, pidfd;
+    struct exec_input input;
+    int n_handles; /* open or closing */
+
+    struct exec_lines lines; /* read, not handed over */
+    enum exec_feed feed;
+
+    bool paused;
+    bool handing; /* on_line is on the stack */
+    bool cancelled;
+    bool freed;
+    bool reported;
+    struct supervisor_report report;
+    const char *fault;     /* why the adapter ended it; NULL: it did not */
+    struct exec_tail tail; /* of stderr */
+
+    /* For a program that is kept. */
+    struct kept *kept; /* NULL: it is not */
+    char *task_id;
+    struct hold_page *page;
+    int spool_files[2]; /* of stdout, of stdin */
+    struct spool_out spool;
+    uint64_t marked;   /* all before it is in the batch that is built, or behind that */
+    uint64_t settling; /* the mark that proceed will be about */
+    bool asked;        /* when_committed was */
+    uint64_t told;     /* the newest line that core knows to be in the pipe */
+    bool left;         /* the next gateway goes on with it */
+    bool settled;      /* the end of its task is committed */
+};
+
+struct run *exec_run_of(const void *data);
+struct run *run_new(const struct exec_settings *s, const struct run_events *events, void *task);
+/* Takes over the program's descriptors, and watches them.  False: not all of them can be; then
+ * only run_free is left. */
+bool run_open(struct run *r, const struct supervisor *program);
+/* The program was found again, read as far as the mark.  False: that is no place in its output. */
+bool run_open_spools(struct run *r, const struct supervisor *program, uint64_t mark);
+/* Reads and hands over what is there, and ends what is over. */
+void run_go_on(struct run *r);
+/* The same, in the next turn of the loop. */
+void run_go_on_soon(struct run *r);
+void run_kill(struct run *r);
+void run_unpause(struct run *r);
+void run_proceed(struct run *r);
+/* Core learns which lines are in the pipe, and the holder that nothing follows. */
+void run_input_moved(struct run *r);
+/* Nothing is read or said any more. */
+void run_leave(struct run *r);
+/* The end of its task is committed: a holder may go. */
+void run_settle(struct run *r);
+void run_free(struct run *r);
+
+#endif

@@ -1,0 +1,123 @@
+"""The gateway, or a holder, is killed at each named point of the life of a kept agent (DIE_TABLE in
+gateway/base/fault.h); then all is as crash/test_continue_exec.py says.  A point that is not passed fails the test."""
+
+import contextlib
+import os
+import random
+import re
+import time
+
+import pytest
+
+from continuing import SEED, Round, begun, clean, lasting
+from gateway import SCALE, WAIT_S, Gateway, wait_until
+from holdfast import Client, Closed, ids
+
+
+
+def life(current):
+    """All that a gateway does while agents live."""
+    current.live(0.5 * SCALE, bytes=20_000)
+
+
+def starting(current):
+    current.begin(f"new-{len(current.tasks)}-{current.rng.random()}", 2)
+    life(current)
+
+
+def ending(current):
+    current.begin(f"short-{len(current.tasks)}-{current.rng.random()}", 2, asked={"most": 30})
+    life(current)
+
+
+def cancelling(current):
+    """An answer with ok makes the cancel certain; one that was lost with the gateway may have been carried out."""
+    with contextlib.suppress(Closed, OSError), Client(current.gateway, token=current.token) as client:
+        for task in current.tasks:
+            task.cancelled = client.call("cancel", **ids(task.task))["cancelled"] == 1 or task.cancelled
+
+
+def waiting(current):
+    time.sleep(0.05)
+
+
+def leaving(current):
+    current.gateway.process.terminate()
+    current.gateway.process.wait(WAIT_S)
+
+
+# By point: what the gateway that is to die does.
+POINTS = {
+    "die_splice_out": life, "die_rewind_1": life, "die_rewind_2": life, "die_rewind_3": life, "die_punch": life,
+    "die_line_taken": life, "die_mark_staged": life, "die_commit_before": life, "die_commit_after": life,
+    "die_line_bytes": life, "die_line_number": life, "die_splice_in": life, "die_in_cut": life,
+    "die_bind": starting, "die_spawn": starting, "die_cancel": cancelling, "die_found": waiting,
+    "die_resumed": waiting, "die_attached": waiting, "die_settled": ending, "die_unlinked": ending,
+    "die_leave": leaving,
+}
+HOLDERS = ("die_rename", "die_fork", "die_report")
+
+
+@pytest.fixture(scope="module")
+def gateway():
+    agents = [lasting("lasting", default=True)]
+    agents += [lasting(name, env={"HOLDFAST_FAULT": f"{name}:1"}) for name in HOLDERS]
+    with Gateway({"agents": agents, "limits": {"inbox_bytes": 16 << 20}}, lasting=True) as started:
+        with Client(started) as client:
+            started.token = client.token
+        yield started
+
+
+def die(gateway, current, point, passing, does):
+    """A gateway that is killed at that passing of that point."""
+    gateway.environ = {"HOLDFAST_FAULT": f"{point}:{passing}"}
+    gateway.spawn()
+    gateway.environ = {}
+    line = gateway.printed.get(timeout=WAIT_S)  # "" when it dies before it is ready
+    if line:
+        gateway.port = int(re.search(r':(\d+)"', line)[1])
+        deadline = time.monotonic() + WAIT_S
+        while gateway.process.poll() is None and time.monotonic() < deadline:
+            does(current)
+        if gateway.process.poll() is None:
+            gateway.process.terminate()  # with 0
+    status = gateway.process.wait(WAIT_S)
+    gateway.kill()
+    assert status == -9, f"{point}:{passing} was not passed ({status})"
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("passing", [1, 2, 3] if "HOLDFAST_KILLS" in os.environ else [1])
+def test_gateway_that_dies_there_loses_nothing(gateway, point, passing):
+    rng = random.Random(f"{SEED} {point} {passing}")
+    print(f"seed {SEED}")
+    if not gateway.process:
+        gateway.start()  # after a failure
+    asked = {"pace_s": 0, "flood": True} if point == "die_punch" else {}
+    current = Round(gateway, gateway.token, rng).begin(f"{point}-{passing}", 2, asked=asked)
+    begun(current.tasks)
+    gateway.kill()
+    die(gateway, current, point, passing, POINTS[point])
+    gateway.start()
+    current.live(0.05 * SCALE)
+    for record in current.finish():
+        assert record["status"] == ("cancelled" if record.get("cancel_requested_at") else "completed"), record.get("error")
+    clean(gateway)
+
+
+@pytest.mark.parametrize("point", HOLDERS)
+def test_holder_that_dies_there_ends_its_task_once(gateway, point):
+    rng = random.Random(f"{SEED} {point}")
+    if not gateway.process:
+        gateway.start()
+    current = Round(gateway, gateway.token, rng).begin(point, 1, agent=point, asked={"most": 50, "pace_s": 1})
+    task = current.tasks[0]
+    if point == "die_report":  # its end comes while there is no gateway, and its pipe holds all that it says
+        wait_until(task.log.exists, "the start of an agent")
+        gateway.kill()
+        wait_until(lambda: not task.holder(gateway)["holder"], "the end of a holder")
+        gateway.start()
+    record = current.finish()[0]
+    assert record["status"] == "failed", record
+    assert record["error"]["code"] == ("orphaned" if point == "die_report" else "agent_error"), record
+    clean(gateway)
