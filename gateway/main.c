@@ -121,7 +121,7 @@ static void say_of_mcp(const char *line, bool good)
 
 static void tell_mcp(const char *line, bool good)
 {
-    printf("%s%s\n", good ? "" : "WRONG ", line);
+    printf("%s%s\n", good ? "" : "warning: ", line);
 }
 
 /* file: NULL at a start, for the log. */
