@@ -67,6 +67,8 @@ struct run_events {
     /* A call of that tool was under way when the gateway stopped, and nobody knows whether it took
      * effect: it is counted. */
     void (*on_unknown)(void *task, struct str tool);
+    /* Nobody waits for the answer to that question of the run any more: it counts as expired. */
+    void (*on_moot)(void *task, struct str input_id);
 };
 
 /* A note or an event that a restart tells again, one by one.  The standing note comes

@@ -125,6 +125,7 @@ struct approval {
 bool task_ask_approval(struct task *t, const struct approval *a) MUST_USE;
 void task_close_questions(struct task *t); /* at the end: outcome.answers */
 void task_free_questions(struct task *t);
+void task_on_moot(void *task, struct str input_id); /* from the adapter */
 /* At a start: an input_required or input_received in the task's events. */
 void task_restore_question(struct task *t, const struct event_parts *line);
 /* The run is there again: open questions may expire. */

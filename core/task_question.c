@@ -121,6 +121,14 @@ static void on_expiry(struct timer *timer)
         question_settle(q->task, q, STR("null"));
 }
 
+void task_on_moot(void *arg, struct str input_id)
+{
+    struct task *t = arg;
+    struct question *q = t->work ? find_in(&t->work->questions, input_id) : NULL;
+    if (q && !task_is_ending(t))
+        question_settle(t, q, STR("null"));
+}
+
 static struct question *question_add(struct task *t, struct str input_id)
 {
     struct question *q = xcalloc(sizeof *q);
@@ -355,7 +363,7 @@ static void restore_asked(struct task *t, const struct js_doc *doc, struct str i
     struct question *q = question_add(t, input_id);
     uint32_t kind = js_get(doc, 0, "kind"), expires = js_get(doc, 0, "expires_at"),
              call = js_get(doc, 0, "call_id");
-    q->approval = kind && js_type(doc, kind) == JS_STRING && js_is(doc, kind, "approval");
+    q->approval = kind && js_type(doc, kind) == JS_STRING && !js_is(doc, kind, "question");
     restore_options(q, doc, js_get(doc, 0, "options"));
     if (expires && !js_int(doc, expires, &q->expires_at))
         q->expires_at = 0;

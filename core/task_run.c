@@ -151,7 +151,8 @@ const struct run_events task_run_events = {.on_line = task_on_line,
                                            .on_mark = task_on_mark,
                                            .on_taken = task_on_taken,
                                            .when_committed = task_when_committed,
-                                           .on_unknown = task_on_unknown};
+                                           .on_unknown = task_on_unknown,
+                                           .on_moot = task_on_moot};
 
 static void put_message(struct buf *out, const struct message_record *m)
 {

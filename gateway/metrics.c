@@ -97,6 +97,60 @@ static void tasks_ended(struct server *s, struct buf *out, const char *name)
                  s->hub.stats.tasks_ended[i]);
 }
 
+static uint64_t hub_count_of(const struct hub_count counts[HUB_COUNTS], const char *what)
+{
+    for (size_t i = 0; i < HUB_COUNTS && counts[i].n > 0; i++)
+        if (strcmp(counts[i].name, what) == 0)
+            return counts[i].n;
+    return 0;
+}
+
+/* A row for each kind that has agents whose tasks go on, or for one. */
+static void tasks_resumed(struct server *s, struct buf *out, const char *name)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_agents; i++) {
+        bool seen = !s->agents[i].goes_on;
+        for (size_t j = 0; j < i; j++)
+            seen = seen || (s->agents[j].goes_on && s->agents[j].ops == s->agents[i].ops);
+        const char *kind = s->agents[i].ops->kind;
+        n += !seen;
+        if (!seen)
+            buf_putf(out, "%s{kind=\"%s\",why=\"restart\"} %" PRIu64 "\n", name, kind,
+                     hub_count_of(s->hub.stats.resumed, kind));
+    }
+    if (n == 0)
+        metrics_put(out, name, "{kind=\"react\",why=\"restart\"}", 0);
+}
+
+static void tasks_not_resumed(struct server *s, struct buf *out, const char *name)
+{
+    static const char *const reasons[] = {
+#define X(name, label, text) label,
+        NOT_RESUMED_TABLE(X)
+#undef X
+    };
+    for (size_t i = 0; i < countof(reasons); i++)
+        buf_putf(out, "%s{reason=\"%s\"} %" PRIu64 "\n", name, reasons[i],
+                 s->hub.stats.not_resumed[i]);
+}
+
+static void retracted(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", s->hub.stats.retracted_bytes);
+}
+
+static void unknown_effects(struct server *s, struct buf *out, const char *name)
+{
+    const struct hub_count *counts = s->hub.stats.unknown_effects;
+    for (size_t i = 0; i < HUB_COUNTS - 1 && counts[i].n > 0; i++) {
+        buf_putf(out, "%s{tool=\"", name);
+        put_escaped(out, counts[i].name);
+        buf_putf(out, "\"} %" PRIu64 "\n", counts[i].n);
+    }
+    metrics_put(out, name, "{tool=\"other\"}", counts[HUB_COUNTS - 1].n);
+}
+
 /* labels: "" or those that stand before le, without braces. */
 static void put_histogram_of(struct buf *out, const char *name, const char *labels,
                              const struct histogram *h)
@@ -401,6 +455,15 @@ static const struct metric metrics[] = {
     {"holdfast_closes_total", COUNTER, "Closed connections, by the gateway's close code.", closes},
     {"holdfast_tasks", GAUGE, "Live tasks, by status and agent.", tasks},
     {"holdfast_tasks_ended_total", COUNTER, "Ended tasks, by status.", tasks_ended},
+    {"holdfast_tasks_resumed_total", COUNTER, "Tasks that went on after a restart of the gateway.",
+     tasks_resumed},
+    {"holdfast_tasks_not_resumed_total", COUNTER,
+     "Tasks that a restart ended as orphaned, by the reason.", tasks_not_resumed},
+    {"holdfast_retracted_bytes_total", COUNTER,
+     "Text that was withdrawn because its step was done anew.", retracted},
+    {"holdfast_unknown_effects_total", COUNTER,
+     "Calls of tools that a restart cut, of which nobody knows whether they took effect.",
+     unknown_effects},
     {"holdfast_events_total", COUNTER, "Committed events.", metrics_events},
     {"holdfast_store_commit_seconds", HISTOGRAM, "From a batch's submission to its commit.",
      commit_time},

@@ -71,6 +71,14 @@ static void report_task(const struct task_record *t)
 #undef FIELDS
 }
 
+static void report_resumed(const struct task_record *t, unsigned attempt, uint64_t retracted)
+{
+    log_event_limited(LEVEL_INFO, "task", "resumed", LOG_STR("task", t->task_id),
+                      LOG_STR("conversation", t->conversation_id), LOG_STR("agent", t->agent),
+                      LOG_INT("attempt", attempt), LOG_INT("retracted", (int64_t)retracted));
+    FAULT_DIE(STAGED);
+}
+
 /* --- stopping --------------------------------------------------------------------------------- */
 
 static void close_connections(struct server *s)
@@ -101,6 +109,7 @@ static void begin_drain(struct server *s)
     s->front.phase = FRONT_DRAINING;
     notify_manager("STOPPING=1\nSTATUS=waiting for the last tasks");
     hub_drain(&s->hub);
+    FAULT_DIE(LEFT);
     ws_say_goaway(&s->front);
     timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms + (msec_t)s->config->drain_s * 1000);
 }
@@ -268,6 +277,7 @@ static bool open_hub(struct server *s)
         .random = random_bytes,
         .damaged = report_damage,
         .reported = report_task,
+        .resumed = report_resumed,
         .deleted = on_deleted,
         .arg = s};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
@@ -289,6 +299,7 @@ static void on_restored(void *arg, int status)
         s->failed = s->stopped = true;
         return;
     }
+    FAULT_DIE(REPAIRED);
     processes_restore(s->terminal.processes);
     mcp_start(s->mcp);
     front_start(&s->front);

@@ -3,84 +3,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gateway/agents/react_calls.h"
+#include "gateway/agents/react_input.h"
+#include "gateway/agents/react_run.h"
 #include "gateway/agents/react_tell.h"
-#include "gateway/agents/react_tools.h"
-#include "gateway/base/log.h"
-#include "gateway/base/stepper.h"
-#include "gateway/config/config.h"
-#include "gateway/models/model_stats.h"
+#include "gateway/base/fault.h"
 
 /* Design
  *
- *            the model starts           on_done              calls tools
- *   READY ───────────────────▶ STREAMING ───────▶ STREAMED ───────────────▶ CALLING ──┐
- *     ▲                                              │ │ calls none, the inbox is     │ one begins
- *     ├───────────── calls none, a message waits ────┘ │ empty: final_answer          │ a step
- *     └────────────────────────────────────────────────┼──────────── all are closed ──┘
- *                                                      ▼
- *                  cancel, a fault ─────────────▶    ENDED  on_end
+ *           is committed             the model starts          on_done          calls tools
+ *   READY ─────────────▶ COMMITTED ─────────────────▶ STREAMING ──────▶ STREAMED ────▶ CALLING ──┐
+ *     ▲                                                                │ │ calls none, no     │
+ *     ├───────────── calls none, a message follows ────────────────────┘ │ message: answer    │
+ *     └──────────────────────────────────────────────────────────────────┼─ all are closed ───┘
+ *                                                                        ▼
+ *                                      cancel, a fault ─────────────▶  ENDED  on_end
  *
  * - Everything but the model's pieces happens in react_on_step, in its own turn of the loop: a
  *   cancel takes effect between any two steps, and nothing of the model is freed inside its
  *   callbacks.
  * - Calls are begun one a step, and run side by side (react_calls.h).  A malformed call enters the
  *   talk repaired, because not every model accepts its own output.
+ * - The model is asked when all that it is told is committed, so the next gateway asks it the same.
+ *   That knows which turns were over from notes (react_again.h): one for each turn with calls, one
+ *   for each message.  Messages are taken between turns, and otherwise left to core.
  */
-
-#define RUN_MAGIC 0x72656163u
-
-enum react_state {
-    REACT_WAITING,
-    REACT_READY,
-    REACT_STREAMING,
-    REACT_STREAMED,
-    REACT_CALLING,
-    REACT_ASKING, /* about its budget: then it goes on with asked_in */
-    REACT_ENDED
-};
-
-struct run {
-    unsigned magic;
-    enum react_state state, asked_in;
-    const struct react_settings *settings;
-    const struct model *model; /* the settings', or the fallback in use */
-    struct teller teller;
-    struct stepper stepper;
-    struct model_turn *turn; /* NULL between turns */
-    uint64_t turn_began;     /* the loop's time, in ms */
-    bool has_told;           /* the turn has produced a thought, a word or a call */
-    unsigned n_turns;        /* since the user's last message */
-    bool has_called;         /* a tool, in any turn */
-    bool cancelled;
-
-    struct talk talk;
-    struct buf inbox; /* messages for it: each its length in decimal, a blank, its text */
-    struct buf text;  /* the turn's text */
-    struct buf more;  /* members that go back with its calls: its thoughts */
-    struct react_calls calls;
-    struct react_tools tools;
-    bool has_tools; /* tools are taken */
-    struct react_budget budget;
-    size_t turn_bytes;
-    char *fault; /* why the turn failed; NULL: it did not */
-    struct model_usage usage;
-    bool has_usage;
-    char *owner, *conversation_id, *task_id; /* for its tools */
-};
-
-static struct run *react_run_of(void *arg)
-{
-    struct run *r = arg;
-    ASSERT(r && r->magic == RUN_MAGIC);
-    return r;
-}
-
-static void set_state(struct run *r, enum react_state state)
-{
-    r->state = state;
-    stepper_start(&r->stepper);
-}
 
 static void react_end(struct run *r, enum run_end how, struct str text)
 {
@@ -91,194 +37,44 @@ static void react_end(struct run *r, enum run_end how, struct str text)
     r->teller.events.on_end(r->teller.task, how, text);
 }
 
-/* --- the model's output ----------------------------------------------------------------------- */
-
-static void turn_clear(struct run *r)
-{
-    react_calls_clear(&r->calls);
-    free(r->fault);
-    r->fault = NULL;
-    r->turn_bytes = 0;
-    r->has_told = false;
-    buf_done(&r->text);
-    buf_done(&r->more);
-}
-
-/* Sets the fault for the user; the log has all of it. */
-static void set_fault(struct run *r, enum model_reason reason, struct str said)
-{
-    struct buf text = {0};
-    const char *word = model_reason_word(reason);
-    log_event_limited(LEVEL_WARN, "model", "failed", LOG_TEXT("model", r->model->name),
-                      LOG_TEXT("task", r->task_id), LOG_TEXT("reason", *word ? word : "other"),
-                      LOG_STR("said", said));
-    if (r->model->stats)
-        r->model->stats->failures[reason]++;
-    buf_putf(&text, "model: %s%s", word, *word ? ": " : "");
-    buf_putstr(&text, r->settings->short_errors ? str_of(model_reason_text(reason)) : said);
-    r->fault = buf_take(&text);
-}
-
-static void turn_over(struct run *r, enum model_reason reason, struct str fault)
-{
-    if (fault.p && !r->fault)
-        set_fault(r, reason, fault);
-    set_state(r, REACT_STREAMED);
-}
-
-static bool react_has_room(struct run *r, size_t bytes)
-{
-    r->turn_bytes += bytes;
-    if (r->turn_bytes <= REACT_TURN_BYTES)
-        return true;
-    turn_over(r, MODEL_FAULT_OTHER, STR("a turn exceeds 4 MiB"));
-    return false;
-}
-
-static void tell_first(struct run *r)
-{
-    if (!r->has_told && r->model->stats)
-        histogram_add(&r->model->stats->first_token,
-                      (msec_t)(uv_now(r->settings->loop) - r->turn_began));
-    r->has_told = true;
-}
-
-static bool on_piece(void *user, enum model_piece kind, struct str text)
-{
-    struct run *r = react_run_of(user);
-    if (r->state != REACT_STREAMING || r->cancelled)
-        return false;
-    tell_first(r);
-    if (kind == PIECE_THINKING) {
-        teller_piece(&r->teller, EVENT_THINKING, text);
-        return !r->teller.paused;
-    }
-    if (!react_has_room(r, text.n))
-        return false;
-    buf_putstr(&r->text, text);
-    teller_piece(&r->teller, EVENT_TOKEN, text);
-    return !r->teller.paused;
-}
-
-static void react_tool_call(void *user, const struct model_call *asked)
-{
-    struct run *r = react_run_of(user);
-    size_t bytes = asked->arguments.n + asked->more.n + asked->function_more.n;
-    if (r->state != REACT_STREAMING || !react_has_room(r, bytes))
-        return;
-    if (r->calls.n == REACT_CALLS)
-        turn_over(r, MODEL_FAULT_OTHER, STR("a turn calls more than 64 tools"));
-    else
-        react_calls_add(&r->calls, asked);
-    r->has_called = true;
-    tell_first(r);
-}
-
-static void on_unsaid(void *user)
-{
-    buf_done(&react_run_of(user)->text);
-}
-
-static void on_more(void *user, struct str members)
-{
-    struct run *r = react_run_of(user);
-    if (r->state == REACT_STREAMING && react_has_room(r, members.n))
-        buf_putstr(&r->more, members);
-}
-
-static void on_usage(void *user, const struct model_usage *usage)
-{
-    struct run *r = react_run_of(user);
-    r->has_usage = true;
-    model_usage_add(&r->usage, usage);
-    r->budget.tokens += usage->prompt_tokens + usage->completion_tokens;
-    if (!r->model->stats)
-        return;
-    r->model->stats->in += (uint64_t)usage->prompt_tokens;
-    r->model->stats->out += (uint64_t)usage->completion_tokens;
-    r->model->stats->cached += (uint64_t)usage->cached_tokens;
-}
-
-static void react_on_done(void *user, enum model_reason reason, struct str error)
-{
-    struct run *r = react_run_of(user);
-    if (r->state == REACT_STREAMING)
-        turn_over(r, reason, error);
-}
-
-static const struct model_events model_events = {.on_piece = on_piece,
-                                                 .on_tool_call = react_tool_call,
-                                                 .on_unsaid = on_unsaid,
-                                                 .on_more = on_more,
-                                                 .on_usage = on_usage,
-                                                 .on_done = react_on_done};
-
 /* --- the model's input ------------------------------------------------------------------------ */
 
-/* Adds the turn's text, or its thoughts and calls, because some servers refuse a call without its
- * thoughts. */
-static void put_turn(struct run *r)
+/* Notes the turn that has just entered the talk. */
+static void note_turn(struct run *r)
 {
-    struct buf *out = &r->talk.json;
-    if (r->calls.n == 0 && r->text.len == 0)
-        return;
-    talk_begin(&r->talk, TALK_ASSISTANT);
-    js_put_field(out, "content", r->text.len ? buf_str(&r->text) : STR_NULL);
-    if (r->calls.n && r->more.len) {
-        buf_putc(out, ',');
-        buf_putstr(out, buf_str(&r->more));
-    }
-    if (r->calls.n)
-        react_calls_put(&r->calls, out);
-    talk_end(&r->talk, false);
+    react_again_note_turn(&r->teller, &r->calls, r->has_usage ? &r->usage : NULL,
+                          talk_newest(&r->talk));
 }
 
-/* The oldest message of the inbox becomes the user's next. */
-static void take_message(struct run *r)
+/* The message becomes the user's next, after the answer that it follows. */
+static void take_message(struct run *r, struct str text)
 {
-    char *text;
-    size_t n = strtoul(r->inbox.bytes, &text, 10);
-    talk_put(&r->talk, TALK_USER, (struct str){text + 1, n}, false);
-    buf_consume(&r->inbox, (size_t)(text + 1 - r->inbox.bytes) + n);
+    r->takes = false;
+    r->has_taken = true;
     r->n_turns = 0;
+    if (r->state == REACT_STREAMED && r->text.len) {
+        react_input_put_turn(&r->talk, buf_str(&r->text), buf_str(&r->more), &r->calls);
+        note_turn(r);
+    }
+    talk_put(&r->talk, TALK_USER, text, false);
+    react_again_note_message(&r->teller, talk_newest(&r->talk));
 }
 
-/* Leaves out what does not fit into the model's context, and reports it. */
-static void fit_context(struct run *r)
+/* Whether a message that waits is the user's next: one for each turn. */
+static bool is_followed(struct run *r)
 {
-    size_t max = r->model->context_bytes, before = talk_size(&r->talk);
-    size_t n = max ? talk_shorten(&r->talk, max) : 0;
-    if (n == 0)
-        return;
-    react_tell_shortened(&r->teller, n, before - talk_size(&r->talk), max);
+    r->takes = !r->has_taken;
+    if (r->takes)
+        r->teller.events.on_room(r->teller.task);
+    r->takes = false;
+    return r->has_taken;
 }
 
 /* --- steps ------------------------------------------------------------------------------------ */
 
-static unsigned max_turns(const struct run *r)
-{
-    return r->settings->max_turns ? r->settings->max_turns : REACT_MAX_TURNS;
-}
-
-/* Why there can be no further turn; false: there can. */
-static bool is_at_limit(struct run *r, char ret_why[128])
-{
-    size_t max = r->model->context_bytes;
-    if (max == 0 || max > REACT_TALK_BYTES)
-        max = REACT_TALK_BYTES;
-    if (r->n_turns == max_turns(r))
-        snprintf(ret_why, 128, "no answer within %u turns of the model", max_turns(r));
-    else if (talk_size(&r->talk) >= max)
-        snprintf(ret_why, 128, "model: %s: the conversation with the model exceeds %zu bytes",
-                 model_reason_word(CONTEXT_TOO_LONG), max);
-    else
-        return false;
-    return true;
-}
-
 static void react_on_tools(void *user)
 {
-    set_state(react_run_of(user), REACT_READY);
+    react_set_state(react_run_of(user), REACT_READY);
 }
 
 /* Before the first turn. */
@@ -307,32 +103,66 @@ static void take_budget(struct run *r, bool granted)
     struct buf text = {0};
     if (granted) {
         react_budget_grant(&r->budget, uv_now(r->settings->loop));
-        set_state(r, r->asked_in);
+        react_set_state(r, r->asked_in);
         return;
     }
     buf_puts(&text, "the budget is used up: ");
     react_budget_put(&r->budget, uv_now(r->settings->loop), &text);
     r->fault = buf_take(&text);
-    set_state(r, REACT_STREAMED);
+    r->has_told = true; /* no fallback helps */
+    react_set_state(r, REACT_STREAMED);
+}
+
+/* The budget as it was; an open question about it stays open. */
+static enum react_state resume_budget(struct run *r, const struct recall *recall)
+{
+    enum react_state next = r->calls.n ? REACT_CALLING : REACT_READY;
+    react_again_move_budget(recall, &r->budget, uv_now(r->settings->loop));
+    r->asked_in = next;
+    if (recall->budget_refused)
+        take_budget(r, false);
+    return recall->budget_refused ? r->state : recall->budget_asks ? REACT_ASKING : next;
+}
+
+/* Goes on where an earlier gateway was; until then no line is taken. */
+static void take_recall(struct run *r)
+{
+    struct recall *recall = r->recall;
+    r->recall = NULL;
+    react_again_move(recall, &r->calls);
+    react_set_state(r, resume_budget(r, recall));
+    react_again_free(recall);
+    r->teller.events.on_room(r->teller.task);
+}
+
+/* The model is told what is committed, and nothing else. */
+static void commit_turn(struct run *r)
+{
+    if (!r->has_tools)
+        take_tools(r);
+    if (r->recall) {
+        take_recall(r);
+        return;
+    }
+    if (asks_for_more(r, false))
+        return;
+    (void)is_followed(r);
+    r->state = REACT_COMMITTING;
+    r->teller.events.when_committed(r->teller.task);
 }
 
 static void begin_turn(struct run *r)
 {
     const struct model *model = r->model;
     char error[256] = "";
-    if (!r->has_tools)
-        take_tools(r);
-    if (asks_for_more(r, false))
-        return;
-    if (r->inbox.len)
-        take_message(r);
-    fit_context(r);
-    if (is_at_limit(r, error)) {
+    r->has_taken = false;
+    react_input_fit(r->model, &r->talk, &r->teller);
+    if (react_input_is_at_limit(r->settings, r->model, &r->talk, r->n_turns, error)) {
         react_end(r, RUN_FAILED, str_of(error));
         return;
     }
     r->n_turns++;
-    turn_clear(r);
+    react_turn_clear(r);
     r->turn_began = uv_now(r->settings->loop);
     r->state = REACT_STREAMING;
 
@@ -340,10 +170,11 @@ static void begin_turn(struct run *r)
     react_tools_put(&r->tools, &tools);
     struct model_request request = {
         .messages = talk_str(&r->talk), .tools = buf_str(&tools), .may_be_empty = r->has_called};
-    r->turn = model->ops->start(model->settings, &request, &model_events, r, error);
+    r->turn = model->ops->start(model->settings, &request, &react_model_events, r, error);
     buf_done(&tools);
+    FAULT_DIE(MODEL_ASKED);
     if (!r->turn)
-        turn_over(r, MODEL_FAULT_OTHER, str_of(error));
+        react_turn_over(r, MODEL_FAULT_OTHER, str_of(error));
 }
 
 /* If nothing of the turn was sent yet, the next model may take it. */
@@ -355,8 +186,8 @@ static bool fall_back(struct run *r)
     r->model = from->fallback;
     r->n_turns--;
     react_tell_fallback(&r->teller, from->name, r->model->name);
-    turn_clear(r);
-    set_state(r, REACT_READY);
+    react_turn_clear(r);
+    react_set_state(r, REACT_READY);
     return true;
 }
 
@@ -370,11 +201,12 @@ static void finish_turn(struct run *r)
         react_end(r, RUN_FAILED, str_of(r->fault));
         return;
     }
-    put_turn(r);
     if (r->calls.n) {
-        set_state(r, REACT_CALLING);
-    } else if (r->inbox.len) {
-        set_state(r, REACT_READY);
+        react_input_put_turn(&r->talk, buf_str(&r->text), buf_str(&r->more), &r->calls);
+        note_turn(r);
+        react_set_state(r, REACT_CALLING);
+    } else if (is_followed(r)) {
+        react_set_state(r, REACT_READY);
     } else {
         if (r->text.len || !r->has_called) /* otherwise it is the text before the calls */
             teller_final_answer(&r->teller, buf_str(&r->text));
@@ -385,15 +217,15 @@ static void finish_turn(struct run *r)
 /* Begins the next call or, when all are done, adds their results.  Waits for open calls. */
 static void go_on_calling(struct run *r)
 {
-    if (r->calls.at < r->calls.n) {
-        if (asks_for_more(r, true))
-            return;
-        r->budget.tool_calls++;
+    bool is_new = react_calls_next_is_new(&r->calls);
+    if (is_new && asks_for_more(r, true))
+        return;
+    r->budget.tool_calls += is_new;
+    if (r->calls.at < r->calls.n)
         react_calls_begin(&r->calls);
-    }
     if (react_calls_are_through(&r->calls)) {
         react_calls_put_results(&r->calls, &r->talk);
-        set_state(r, REACT_READY);
+        react_set_state(r, REACT_READY);
     } else if (r->calls.at < r->calls.n) {
         stepper_start(&r->stepper);
     }
@@ -419,9 +251,11 @@ static void react_on_step(void *arg)
     if (r->teller.paused)
         return;
     switch (r->state) {
-    case REACT_READY: begin_turn(r); break;
+    case REACT_READY: commit_turn(r); break;
+    case REACT_COMMITTED: begin_turn(r); break;
     case REACT_STREAMED: finish_turn(r); break;
     case REACT_CALLING: go_on_calling(r); break;
+    case REACT_COMMITTING:
     case REACT_WAITING:
     case REACT_STREAMING:
     case REACT_ASKING:
@@ -443,7 +277,31 @@ static void react_cancel(struct run *run)
 static bool react_waits(struct run *run)
 {
     const struct run *r = react_run_of(run);
-    return r->state == REACT_WAITING || (r->state == REACT_CALLING && r->calls.n_open > 0);
+    return r->state == REACT_WAITING || r->state == REACT_COMMITTING ||
+           (r->state == REACT_CALLING && r->calls.n_open > 0);
+}
+
+static void react_proceed(struct run *run)
+{
+    struct run *r = react_run_of(run);
+    if (r->state == REACT_COMMITTING)
+        react_set_state(r, REACT_COMMITTED);
+    else if (r->state == REACT_CALLING || r->state == REACT_ASKING)
+        react_calls_proceed(&r->calls);
+}
+
+/* The step that is cut is asked again by the next gateway. */
+static void react_leave(struct run *run)
+{
+    struct run *r = react_run_of(run);
+    if (r->state == REACT_ENDED)
+        return;
+    r->left = true;
+    r->state = REACT_ENDED;
+    stepper_stop(&r->stepper);
+    r->model->ops->free(r->turn);
+    r->turn = NULL;
+    react_calls_leave(&r->calls);
 }
 
 static void react_unpause(struct run *run)
@@ -457,37 +315,17 @@ static void react_unpause(struct run *run)
         r->model->ops->unpause(r->turn);
 }
 
-/* The sender, when it is not the user: a task that this one started, or its parent. */
-static void put_sender(struct run *r, struct buf *out)
-{
-    const struct js_doc *doc = &r->calls.doc;
-    uint32_t from = js_get(doc, 0, "from"), child = js_get(doc, 0, "child");
-    if (!from || js_type(doc, from) != JS_STRING || js_is(doc, from, "user"))
-        return;
-    buf_puts(out, "[from ");
-    js_value(doc, from, out);
-    const char *const members[] = {"name", "task_id", "status"};
-    for (size_t i = 0; child && js_type(doc, child) == JS_OBJECT && i < countof(members); i++) {
-        uint32_t member = js_get(doc, child, members[i]);
-        if (member && js_type(doc, member) == JS_STRING) {
-            buf_putf(out, ", %s ", members[i]);
-            js_value(doc, member, out);
-        }
-    }
-    buf_puts(out, "]\n");
-}
-
 static bool react_is_deaf(struct run *run)
 {
     const struct run *r = react_run_of(run);
-    return r->state == REACT_ENDED || r->cancelled;
+    return (r->state == REACT_ENDED && !r->left) || r->cancelled;
 }
 
 static bool react_deliver(struct run *run, struct str line)
 {
     struct run *r = react_run_of(run);
     struct js_doc *doc = &r->calls.doc;
-    if (r->state == REACT_ENDED || r->cancelled)
+    if (r->state == REACT_ENDED || r->cancelled || r->recall)
         return false;
     if (!js_parse(doc, line.p, line.n, JS_OURS) || js_type(doc, 0) != JS_OBJECT)
         return true;
@@ -501,13 +339,11 @@ static bool react_deliver(struct run *run, struct str line)
     uint32_t type = js_get(doc, 0, "type"), content = js_get(doc, 0, "content");
     if (!type || !js_is(doc, type, "message") || !content || js_type(doc, content) != JS_STRING)
         return true; /* an answer to a call that is no longer open */
-    if (r->inbox.len + line.n > REACT_INBOX)
-        return false;
+    if (!r->takes)
+        return false; /* until there is room for it (is_followed) */
     struct buf text = {0};
-    put_sender(r, &text);
-    js_value(doc, content, &text);
-    buf_putf(&r->inbox, "%zu ", text.len);
-    buf_putstr(&r->inbox, buf_str(&text));
+    react_input_put_message(doc, &text);
+    take_message(r, buf_str(&text));
     buf_done(&text);
     return true;
 }
@@ -531,32 +367,20 @@ static void react_free(struct run *run)
     if (!run)
         return;
     struct run *r = react_run_of(run);
-    if (r->turn)
-        r->model->ops->free(r->turn);
-    r->turn = NULL;
-    turn_clear(r);
+    r->model->ops->free(r->turn);
+    react_turn_clear(r);
     react_calls_done(&r->calls);
     react_tools_done(&r->tools);
+    react_again_free(r->recall);
     talk_done(&r->talk);
-    buf_done(&r->inbox);
     teller_done(&r->teller);
     stepper_close(&r->stepper, react_on_closed);
 }
 
-static bool react_put_past(struct run *r, const struct run_spec *spec)
+/* A run with everything up to the task's input in its talk. */
+static struct run *run_new(const struct react_settings *s, const struct run_spec *spec,
+                           const struct run_events *events, void *task, char *ret_error)
 {
-    struct str system = str_of(r->settings->system);
-    if (spec->is_context)
-        return talk_put_context(&r->talk, &r->calls.doc, system, spec->history);
-    if (system.p)
-        talk_put(&r->talk, TALK_SYSTEM, system, true);
-    return talk_put_history(&r->talk, &r->calls.doc, spec->history);
-}
-
-static struct run *react_start(void *settings, const struct run_spec *spec,
-                               const struct run_events *events, void *task, char *ret_error)
-{
-    const struct react_settings *s = settings;
     struct run *r = xcalloc(sizeof *r);
     r->magic = RUN_MAGIC;
     r->settings = s;
@@ -571,7 +395,7 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
                                            .conversation_id = str_of(r->conversation_id),
                                            .task_id = str_of(r->task_id)};
     talk_init(&r->talk);
-    if (!react_put_past(r, spec)) {
+    if (!react_input_put_past(s, spec, &r->talk, &r->calls.doc)) {
         snprintf(ret_error, 256, "the history is not a JSON array");
         react_calls_done(&r->calls);
         talk_done(&r->talk);
@@ -581,9 +405,50 @@ static struct run *react_start(void *settings, const struct run_spec *spec,
     talk_put(&r->talk, TALK_USER, spec->input, true);
     react_budget_init(&r->budget, &s->budget, spec->metadata, uv_now(s->loop));
     stepper_init(&r->stepper, s->loop, 0, react_on_step, r);
-    if (react_tools_open(&r->tools, s->mcp, react_on_tools, r))
-        set_state(r, REACT_READY);
     return r;
+}
+
+static void begin(struct run *r)
+{
+    if (react_tools_open(&r->tools, r->settings->mcp, react_on_tools, r))
+        react_set_state(r, REACT_READY);
+}
+
+static struct run *react_start(void *settings, const struct run_spec *spec,
+                               const struct run_events *events, void *task, char *ret_error)
+{
+    struct run *r = run_new(settings, spec, events, task, ret_error);
+    if (r)
+        begin(r);
+    return r;
+}
+
+static struct run *react_resume(void *settings, const struct run_spec *spec,
+                                const struct resumption *from, const struct run_events *events,
+                                void *task, char *ret_error)
+{
+    struct run *r = run_new(settings, spec, events, task, ret_error);
+    struct recall *recall = from->recall;
+    if (!r) {
+        react_again_free(recall);
+        return NULL;
+    }
+    talk_append(&r->talk, &recall->talk);
+    r->model = react_input_fallback(r->model, recall->n_fallbacks);
+    r->n_turns = recall->n_turns;
+    r->has_called = recall->has_called;
+    r->has_usage = recall->has_usage;
+    r->usage = recall->usage;
+    r->recall = recall;
+    begin(r);
+    return r;
+}
+
+static struct recall *react_recall(void *settings, struct recall *recall,
+                                   const struct recalled *item, bool *ret_settled)
+{
+    (void)settings;
+    return react_again_recall(recall, item, ret_settled);
 }
 
 const struct agent_ops agent_react_ops = {
@@ -596,4 +461,10 @@ const struct agent_ops agent_react_ops = {
     .unpause = react_unpause,
     .waits = react_waits,
     .free = react_free,
+    .proceed = react_proceed,
+    .recall = react_recall,
+    .forget = react_again_free,
+    .resume = react_resume,
+    .leave = react_leave,
+    .picks = true,
 };

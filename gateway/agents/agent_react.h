@@ -9,16 +9,17 @@
  *           event custom "history_shortened" says so.
  * MCP:      a run keeps the tools that the servers had when it began.  It waits for a server that
  *           is starting; the event custom "mcp_unavailable" says what it went without.
- * Inbox:    a message waits for the current turn and its calls, then enters as the user's next
- *           turn, one message a turn; a run whose inbox is not empty continues instead of ending.
+ * Inbox:    a message waits, with core, for the current turn and its calls, then enters as the
+ *           user's next turn, one message a turn; a run for which one waits continues instead of
+ *           ending.
+ * Restart:  a run goes on with the turn that was under way (react_again.h).
  * Thread:   loop.
  * Owns:     the run, until its last handle has closed: a turn of the loop after free. settings,
  *           model and tools stay the caller's and must outlive the runs.
  * Result:   the usage that the model's server has counted, if any, even for a run that failed.
  * Errors:   start: a history that is not a JSON array.  Everything later ends the run as
  *           RUN_FAILED: "model: …" for the model's errors, a sentence for others.
- * Limits:   below; beyond REACT_INBOX deliver returns false, an output past MAX_OUTPUT is cut, all
- *           others end the run.
+ * Limits:   below; an output past MAX_OUTPUT is cut, all others end the run.
  * Budget:   when a task's or the agent's is used up, the run asks whether to go on
  *           (react_budget.h).
  * End:      cancel and kill end it in the next turn of the loop, paused or not.
@@ -37,7 +38,6 @@
 #define REACT_CALLS 64                      /* tool calls of one turn */
 #define REACT_TURN_BYTES (4 * 1024 * 1024)  /* a turn's text and calls */
 #define REACT_TALK_BYTES (16 * 1024 * 1024) /* the messages for the model */
-#define REACT_INBOX (1024 * 1024)           /* bytes of messages that wait for their turn */
 
 struct secrets;
 

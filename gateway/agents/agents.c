@@ -252,6 +252,7 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
                          .timeout_ms = (msec_t)from->timeout_s * 1000,
                          .idle_timeout_ms = (msec_t)from->idle_timeout_s * 1000,
                          .grace_ms = (msec_t)from->grace_s * 1000,
+                         .goes_on = from->after_restart == RESTART_CONTINUE,
                          .notify = (enum notify)from->notify,
                          .holder = h};
     if (!find_tools(b, from, to, h, ret_error, n))

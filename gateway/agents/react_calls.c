@@ -6,32 +6,12 @@
 
 #include "core/secrets.h"
 #include "gateway/agents/react_arguments.h"
+#include "gateway/agents/react_call.h"
+#include "gateway/base/fault.h"
 
-/* Design
- *
- *   NEW ──begin──▶ OPEN ──the tool, or an answer of the core──▶ CLOSED
- *
- * A call for core becomes a line of PROTOCOL.md section 8, checked by its decoder: the model must
+/* A call for core becomes a line of PROTOCOL.md section 8, checked by its decoder: the model must
  * correct what that refuses.  The answer may come from inside of sending it.  A spawn that waits
  * stays open from its "child" to the message that reports the child's end. */
-
-enum call_state { CALL_NEW, CALL_OPEN, CALL_CLOSED };
-
-struct react_call {
-    struct react_calls *calls;
-    enum call_state state;
-    char *id, *name;
-    char *arguments;            /* compact JSON object */
-    char *more, *function_more; /* members that go back unchanged; "" for none */
-    const char *fault;          /* why it cannot be made; NULL: it can */
-    const struct tool *tool;
-    struct tool_job *job;
-    char *
-        awaits; /* the input_id, or the child's task_id, whose answer closes it; NULL: its own id */
-    bool asking;       /* awaits the user's approval, then starts */
-    bool job_asks;     /* awaits the user's answer to a question of its job */
-    struct buf output; /* the result for the model */
-};
 
 /* --- the model's calls ------------------------------------------------------------------------ */
 
@@ -63,12 +43,13 @@ static char *make_id(struct react_calls *c, struct str asked)
 static void read_arguments(struct react_call *call, struct str text)
 {
     struct buf compact = {0};
-    call->fault = react_arguments_read(&call->calls->doc, text, &compact);
+    const char *fault = react_arguments_read(&call->calls->doc, text, &compact);
+    call->fault = fault ? xstrdup(str_of(fault)) : NULL;
     call->arguments = xstrdup(call->fault ? STR("{}") : buf_str(&compact));
     buf_done(&compact);
 }
 
-static const struct tool *react_calls_find_tool(const struct react_calls *c, const char *name)
+const struct tool *react_calls_find_tool(const struct react_calls *c, const char *name)
 {
     for (size_t i = 0; i < c->n_tools; i++)
         if (strcmp(c->tools[i]->name, name) == 0)
@@ -93,6 +74,7 @@ void react_calls_add(struct react_calls *c, const struct model_call *asked)
 {
     struct react_call *call = xcalloc(sizeof *call);
     call->calls = c;
+    call->number = ++c->n_numbers;
     call->id = make_id(c, asked->id);
     read_name(call, asked->name);
     read_arguments(call, asked->arguments);
@@ -118,7 +100,7 @@ static struct str hide(const struct react_calls *c, struct str text, struct buf 
     return secrets_hide(c->secrets, text, clean) ? buf_str(clean) : text;
 }
 
-static void close_call(struct react_call *call, bool good, struct str output)
+void react_call_close(struct react_call *call, bool good, struct str output)
 {
     struct teller *t = call->calls->teller;
     if (call->state == CALL_CLOSED)
@@ -139,7 +121,8 @@ static void close_call(struct react_call *call, bool good, struct str output)
 static void on_job_done(void *user, bool good, struct str output)
 {
     struct react_call *call = user;
-    close_call(call, good, output);
+    react_call_close(call, good, output);
+    FAULT_DIE(TOOL_DONE);
     call->calls->on_closed(call->calls->user);
 }
 
@@ -156,6 +139,7 @@ static void react_calls_put_line(struct react_call *call, struct buf *line)
     if (asks) {
         js_put_raw(line, "data", STR("{"));
         js_put_field(line, "input_id", str_of(call->awaits));
+        js_put_field(line, "call_id", str_of(call->id));
         js_put_field(line, "tool", str_of(call->name));
         if (!js_get(&call->calls->doc, 0, "kind"))
             js_put_field(line, "kind", STR("question"));
@@ -169,8 +153,7 @@ static void react_calls_put_line(struct react_call *call, struct buf *line)
         buf_putc(line, '}');
 }
 
-/* Lets core carry it out; false with a sentence in output when the arguments are wrong. */
-static bool react_calls_say(struct react_call *call, struct buf *output)
+bool react_call_say(struct react_call *call, struct buf *output)
 {
     struct react_calls *c = call->calls;
     struct agent_line line;
@@ -205,6 +188,9 @@ static void react_calls_ask(struct react_call *call, const struct tool_question 
     call->awaits = buf_take(&text);
     buf_putc(&data, '{');
     js_put_field(&data, "input_id", str_of(call->awaits));
+    js_put_field(&data, "call_id", str_of(call->id));
+    if (call->job_asks)
+        js_put_field(&data, "by", STR("tool"));
     js_put_field(&data, "kind", q->approval ? STR("approval") : STR("question"));
     js_put_field(&data, "prompt", hide(c, q->prompt, &clean));
     js_put_field(&data, "tool", str_of(call->name));
@@ -260,13 +246,74 @@ static void on_job_progress(void *user, double progress, struct str note)
 
 static const struct tool_talk job_talk = {.progress = on_job_progress, .ask = on_job_ask};
 
-static bool start_job(struct react_call *call, struct buf *output)
+struct call_name {
+    char text[16];
+};
+
+static struct tool_caller caller_of(const struct react_call *call, struct call_name *name)
 {
     struct tool_caller caller = call->calls->caller;
+    int n = snprintf(name->text, sizeof name->text, "%u", call->number);
+    caller.call = (struct str){name->text, (size_t)n};
     caller.talk = &job_talk;
+    return caller;
+}
+
+static bool start_now(struct react_call *call, struct buf *output)
+{
+    struct call_name name;
+    struct tool_caller caller = caller_of(call, &name);
+    FAULT_DIE(TOOL_BEFORE);
     call->job =
         call->tool->start(call->tool, &caller, str_of(call->arguments), on_job_done, call, output);
+    FAULT_DIE(TOOL_AFTER);
     return call->job != NULL;
+}
+
+bool react_call_start(struct react_call *call, struct buf *output)
+{
+    struct react_calls *c = call->calls;
+    if (tool_again(call->tool, str_of(call->arguments)) == TOOL_AGAIN)
+        return start_now(call, output);
+    call->ticket = ++c->n_tickets;
+    c->teller->events.when_committed(c->teller->task);
+    return true;
+}
+
+void react_calls_proceed(struct react_calls *c)
+{
+    c->n_committed++;
+    for (size_t i = 0; i < c->n; i++) {
+        struct react_call *call = c->list[i];
+        struct buf output = {0};
+        if (call->ticket != c->n_committed || call->state != CALL_OPEN)
+            continue;
+        if (!start_now(call, &output)) {
+            react_call_close(call, false, buf_str(&output));
+            c->on_closed(c->user);
+        }
+        buf_done(&output);
+        return;
+    }
+}
+
+/* By what the tool says of itself: again, found again, or nobody knows. */
+static bool start_again(struct react_call *call, struct buf *output)
+{
+    struct teller *t = call->calls->teller;
+    struct call_name name;
+    struct tool_caller caller = caller_of(call, &name);
+    switch (tool_again(call->tool, str_of(call->arguments))) {
+    case TOOL_AGAIN: return start_now(call, output);
+    case TOOL_ATTACH:
+        call->job = call->tool->attach(call->tool, &caller, str_of(call->arguments), on_job_done,
+                                       call, output);
+        return call->job != NULL;
+    case TOOL_NEVER: break;
+    }
+    t->events.on_unknown(t->task, str_of(call->tool->name));
+    buf_puts(output, TOOL_UNKNOWN);
+    return false;
 }
 
 static bool open_job(struct react_call *call, struct buf *output)
@@ -278,7 +325,7 @@ static bool open_job(struct react_call *call, struct buf *output)
     if (asks)
         ask_approval(call, buf_str(&question));
     buf_done(&question);
-    return asks || start_job(call, output);
+    return asks || react_call_start(call, output);
 }
 
 /* False when it is done: output has a sentence, and ret_good says whether it is a success. */
@@ -295,7 +342,7 @@ static bool is_opened(struct react_call *call, bool *ret_good, struct buf *outpu
         return false;
     }
     if (call->tool->says)
-        return react_calls_say(call, output);
+        return react_call_say(call, output);
     if (call->tool->start)
         return open_job(call, output);
     uv_gettimeofday(&now);
@@ -304,9 +351,9 @@ static bool is_opened(struct react_call *call, bool *ret_good, struct buf *outpu
     return false;
 }
 
-void react_calls_begin(struct react_calls *c)
+static void call_begin(struct react_call *call)
 {
-    struct react_call *call = c->list[c->at++];
+    struct react_calls *c = call->calls;
     struct buf output = {0};
     bool good;
     put_head(call);
@@ -315,187 +362,54 @@ void react_calls_begin(struct react_calls *c)
     call->state = CALL_OPEN;
     c->n_open++;
     if (!is_opened(call, &good, &output))
-        close_call(call, good, buf_str(&output));
+        react_call_close(call, good, buf_str(&output));
     buf_done(&output);
 }
 
-/* --- answers of the core ---------------------------------------------------------------------- */
-
-static struct react_call *find_open(const struct react_calls *c, uint32_t node, bool by_id)
-{
-    for (size_t i = 0; node && js_type(&c->doc, node) == JS_STRING && i < c->n; i++) {
-        struct react_call *call = c->list[i];
-        const char *id = by_id ? call->id : call->awaits;
-        if (call->state == CALL_OPEN && id && js_is(&c->doc, node, id))
-            return call;
-    }
-    return NULL;
-}
-
-static void put_value(const struct react_calls *c, uint32_t object, const char *member,
-                      struct buf *out)
-{
-    uint32_t node = js_get(&c->doc, object, member);
-    if (node && js_type(&c->doc, node) == JS_STRING)
-        js_value(&c->doc, node, out);
-    else if (node)
-        js_copy(&c->doc, node, out);
-}
-
-static bool wants_to_wait(const struct react_call *call)
+/* Its question was answered, and nothing more is known: true when it is closed by that. */
+static bool take_up_answer(struct react_call *call)
 {
     struct js_doc doc = {0};
-    uint32_t node = 0;
-    bool waits = js_parse(&doc, call->arguments, strlen(call->arguments), JS_AGENT);
-    if (waits)
-        node = js_get(&doc, 0, "wait");
-    waits = waits && (!node || js_type(&doc, node) != JS_FALSE);
+    bool parsed = js_parse(&doc, call->answer, strlen(call->answer), JS_OURS);
+    uint32_t answer = parsed ? js_get(&doc, 0, "answer") : 0;
+    bool approved = answer && js_type(&doc, answer) == JS_TRUE;
+    bool was_asked = call->tool && call->tool->says;
+    if (was_asked)
+        react_call_take_input(call, &doc, answer);
+    else if (!approved)
+        react_call_close(call, false, STR("the user did not approve the call"));
     js_done(&doc);
-    return waits;
+    return was_asked || !approved;
 }
 
-static void take_child(struct react_calls *c, struct react_call *call)
+/* Calls of core are in the batch of their tool_call, so one that has left no trace had none. */
+void react_call_take_up(struct react_call *call)
 {
-    struct buf text = {0};
-    put_value(c, 0, "task_id", &text);
-    if (wants_to_wait(call)) {
-        free(call->awaits);
-        call->awaits = buf_take(&text);
+    struct buf output = {0};
+    bool good = false, starts = call->tool && !call->fault && call->tool->start;
+    call->state = CALL_OPEN;
+    call->calls->n_open++;
+    if (call->is_moot && !call->answer)
+        call->calls->teller->events.on_moot(call->calls->teller->task, str_of(call->awaits));
+    if (call->answer && !call->is_moot && take_up_answer(call))
         return;
-    }
-    struct buf output = {0};
-    buf_putf(&output, "started as task %s; a message will report its end", text.bytes);
-    close_call(call, true, buf_str(&output));
-    buf_done(&output);
-    buf_done(&text);
-}
-
-/* The end of a child that a call waits for. */
-static bool take_child_end(struct react_calls *c)
-{
-    uint32_t child = js_get(&c->doc, 0, "child");
-    if (!child || js_type(&c->doc, child) != JS_OBJECT)
-        return false;
-    struct react_call *call = find_open(c, js_get(&c->doc, child, "task_id"), false);
-    if (!call)
-        return false;
-    struct buf output = {0};
-    uint32_t status = js_get(&c->doc, child, "status");
-    bool good = status && js_is(&c->doc, status, "completed");
-    if (!good) {
-        buf_puts(&output, "the task ended as ");
-        put_value(c, child, "status", &output);
-        uint32_t error = js_get(&c->doc, child, "error");
-        if (error && js_type(&c->doc, error) == JS_OBJECT) {
-            buf_puts(&output, " (");
-            put_value(c, error, "message", &output);
-            buf_puts(&output, ")");
-        }
-        buf_puts(&output, "; its output was: ");
-    }
-    put_value(c, 0, "content", &output);
-    close_call(call, good, buf_str(&output));
-    buf_done(&output);
-    return true;
-}
-
-static void take_ok(struct react_calls *c, struct react_call *call)
-{
-    struct buf output = {0};
-    if (js_get(&c->doc, 0, "cancelled")) {
-        buf_puts(&output, "tasks cancelled: ");
-        put_value(c, 0, "cancelled", &output);
-    } else {
-        buf_puts(&output, "sent");
-    }
-    close_call(call, true, buf_str(&output));
+    if (!(starts ? start_again(call, &output) : is_opened(call, &good, &output)))
+        react_call_close(call, good, buf_str(&output));
     buf_done(&output);
 }
 
-static void take_approval(struct react_call *call, bool approved)
+bool react_calls_next_is_new(const struct react_calls *c)
 {
-    struct buf output = {0};
-    call->asking = false;
-    if (!approved)
-        buf_puts(&output, "the user did not approve the call");
-    if (!approved || !start_job(call, &output))
-        close_call(call, false, buf_str(&output));
-    buf_done(&output);
+    return c->at < c->n && c->list[c->at]->state == CALL_NEW;
 }
 
-/* The job may ask again, or be done, before this returns. */
-static void take_job_answer(struct react_calls *c, struct react_call *call, uint32_t answer)
+void react_calls_begin(struct react_calls *c)
 {
-    struct buf json = {0};
-    if (answer)
-        js_copy(&c->doc, answer, &json);
-    else
-        buf_puts(&json, "null");
-    call->job_asks = false;
-    call->tool->answer(call->job, buf_str(&json));
-    buf_done(&json);
-}
-
-static void take_input(struct react_calls *c, struct react_call *call)
-{
-    struct buf output = {0};
-    uint32_t answer = js_get(&c->doc, 0, "answer");
-    if (call->asking) {
-        take_approval(call, answer && js_type(&c->doc, answer) == JS_TRUE);
-        return;
-    }
-    if (call->job_asks) {
-        take_job_answer(c, call, answer);
-        return;
-    }
-    switch (answer ? js_type(&c->doc, answer) : JS_NULL) {
-    case JS_TRUE: buf_puts(&output, "the user approves"); break;
-    case JS_FALSE: buf_puts(&output, "the user did not approve the call"); break;
-    case JS_NULL: buf_puts(&output, "the user did not answer in time"); break;
-    default: put_value(c, 0, "answer", &output); break;
-    }
-    close_call(call, true, buf_str(&output));
-    buf_done(&output);
-}
-
-static void take_error(struct react_calls *c, struct react_call *call)
-{
-    struct buf output = {0};
-    put_value(c, 0, "message", &output);
-    close_call(call, false, buf_str(&output));
-    buf_done(&output);
-}
-
-static bool take_answer(struct react_calls *c)
-{
-    uint32_t type = js_get(&c->doc, 0, "type");
-    if (!type || js_type(&c->doc, type) != JS_STRING)
-        return false;
-    if (js_is(&c->doc, type, "message"))
-        return take_child_end(c);
-    bool is_input = js_is(&c->doc, type, "input");
-    struct react_call *call =
-        find_open(c, js_get(&c->doc, 0, is_input ? "input_id" : "call_id"), !is_input);
-    if (!call)
-        return false;
-    if (is_input)
-        take_input(c, call);
-    else if (js_is(&c->doc, type, "child"))
-        take_child(c, call);
-    else if (js_is(&c->doc, type, "ok"))
-        take_ok(c, call);
-    else if (js_is(&c->doc, type, "error"))
-        take_error(c, call);
-    return true;
-}
-
-bool react_calls_deliver(struct react_calls *c)
-{
-    size_t n_open = c->n_open;
-    bool taken = take_answer(c);
-    if (c->n_open < n_open)
-        c->on_closed(c->user);
-    return taken;
+    struct react_call *call = c->list[c->at++];
+    if (call->state == CALL_NEW)
+        call_begin(call);
+    else if (call->state == CALL_TOLD)
+        react_call_take_up(call);
 }
 
 /* --- results for the model -------------------------------------------------------------------- */
@@ -536,21 +450,36 @@ void react_calls_put_results(struct react_calls *c, struct talk *talk)
     }
 }
 
-void react_calls_clear(struct react_calls *c)
+void react_call_free(struct react_call *call)
+{
+    if (call->job)
+        call->tool->stop(call->job);
+    free(call->id);
+    free(call->name);
+    free(call->arguments);
+    free(call->more);
+    free(call->function_more);
+    free(call->fault);
+    free(call->awaits);
+    free(call->answer);
+    buf_done(&call->output);
+    free(call);
+}
+
+void react_calls_leave(struct react_calls *c)
 {
     for (size_t i = 0; i < c->n; i++) {
         struct react_call *call = c->list[i];
         if (call->job)
-            call->tool->stop(call->job);
-        free(call->id);
-        free(call->name);
-        free(call->arguments);
-        free(call->more);
-        free(call->function_more);
-        free(call->awaits);
-        buf_done(&call->output);
-        free(call);
+            (call->tool->leave ? call->tool->leave : call->tool->stop)(call->job);
+        call->job = NULL;
     }
+}
+
+void react_calls_clear(struct react_calls *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        react_call_free(c->list[i]);
     free(c->list);
     c->list = NULL;
     c->n = c->at = c->n_open = 0;

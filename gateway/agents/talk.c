@@ -49,6 +49,32 @@ void talk_put(struct talk *t, enum talk_role role, struct str content, bool pinn
     talk_end(t, pinned);
 }
 
+void talk_put_raw(struct talk *t, enum talk_role role, struct str message)
+{
+    talk_add(t, role);
+    buf_putstr(&t->json, message);
+    t->messages[t->n - 1].pinned = false;
+}
+
+static struct str talk_message(const struct talk *t, size_t i)
+{
+    size_t at = t->messages[i].at + (i > 0); /* past the comma */
+    size_t end = i + 1 < t->n ? t->messages[i + 1].at : t->json.len;
+    return (struct str){t->json.bytes + at, end - at};
+}
+
+struct str talk_newest(const struct talk *t)
+{
+    ASSERT(t->n > 0);
+    return talk_message(t, t->n - 1);
+}
+
+void talk_append(struct talk *to, const struct talk *from)
+{
+    for (size_t i = 0; i < from->n; i++)
+        talk_put_raw(to, from->messages[i].role, talk_message(from, i));
+}
+
 static void put_past(struct talk *t, const struct js_doc *doc, uint32_t message)
 {
     bool is_object = js_type(doc, message) == JS_OBJECT;

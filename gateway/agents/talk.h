@@ -36,6 +36,10 @@ void talk_done(struct talk *t);
 void talk_begin(struct talk *t, enum talk_role role); /* {"role":"…" – open for more */
 void talk_end(struct talk *t, bool pinned);
 void talk_put(struct talk *t, enum talk_role role, struct str content, bool pinned);
+/* A whole message as it stands in a talk, and the newest message in that form. */
+void talk_put_raw(struct talk *t, enum talk_role role, struct str message);
+struct str talk_newest(const struct talk *t);
+void talk_append(struct talk *to, const struct talk *from);
 /* Messages of the history: an array of {"role","content"}.  False for anything else. */
 bool talk_put_history(struct talk *t, struct js_doc *doc, struct str history) MUST_USE;
 /* The same for a client's context, which replaces the history; before it the agent's own

@@ -27,20 +27,36 @@
     X(DEFLATE, deflate) /* memory for a compressor of messages: there is none */
 
 /* X(NAME, name): behind what the process is killed, by SIGKILL */
-#define DIE_TABLE(X)                                                               \
-    X(SPLICE_OUT, die_splice_out)   /* a move from the stdout of a kept program */ \
-    X(REWIND_1, die_rewind_1)       /* the first step of a rewind there */         \
-    X(REWIND_2, die_rewind_2)       /* the second */                               \
-    X(REWIND_3, die_rewind_3)       /* the third, and the cut behind it */         \
-    X(PUNCH, die_punch)             /* a cut there */                              \
-    X(LINE_BYTES, die_line_bytes)   /* the bytes of a line for its stdin */        \
-    X(LINE_NUMBER, die_line_number) /* its number */                               \
-    X(SPLICE_IN, die_splice_in)     /* a move to stdin */                          \
-    X(IN_CUT, die_in_cut)           /* a cut there */                              \
-    X(BIND, die_bind)               /* the socket of a holder, not started yet */  \
-    X(RENAME, die_rename)           /* in a holder: its socket has its name */     \
-    X(FORK, die_fork)               /* in a holder: the start of its program */    \
-    X(REPORT, die_report)           /* in a holder: the note of the program's end */
+#define DIE_TABLE(X)                                                                         \
+    X(SPLICE_OUT, die_splice_out)       /* a move from the stdout of a kept program */       \
+    X(REWIND_1, die_rewind_1)           /* the first step of a rewind there */               \
+    X(REWIND_2, die_rewind_2)           /* the second */                                     \
+    X(REWIND_3, die_rewind_3)           /* the third, and the cut behind it */               \
+    X(PUNCH, die_punch)                 /* a cut there */                                    \
+    X(LINE_BYTES, die_line_bytes)       /* the bytes of a line for its stdin */              \
+    X(LINE_NUMBER, die_line_number)     /* its number */                                     \
+    X(SPLICE_IN, die_splice_in)         /* a move to stdin */                                \
+    X(IN_CUT, die_in_cut)               /* a cut there */                                    \
+    X(BIND, die_bind)                   /* the socket of a holder, not started yet */        \
+    X(RENAME, die_rename)               /* in a holder: its socket has its name */           \
+    X(FORK, die_fork)                   /* in a holder: the start of its program */          \
+    X(REPORT, die_report)               /* in a holder: the note of the program's end */     \
+    X(COMMIT_BEFORE, die_commit_before) /* a batch came to the store */                      \
+    X(COMMIT_AFTER, die_commit_after)   /* and is committed */                               \
+    X(MODEL_ASKED, die_model_asked)     /* a model was asked for a turn */                   \
+    X(MODEL_SAID, die_model_said)       /* a piece of its answer */                          \
+    X(NOTE, die_note)                   /* the note of a turn, or of a message */            \
+    X(TOOL_BEFORE, die_tool_before)     /* the commit that a tool begins after */            \
+    X(TOOL_AFTER, die_tool_after)       /* its begin */                                      \
+    X(TOOL_DONE, die_tool_done)         /* its result, not committed */                      \
+    X(FOLDER, die_folder)               /* the folder of a command */                        \
+    X(KEEPER, die_keeper)               /* the start of its keeper */                        \
+    X(ATTACH, die_attach)               /* a command was found again */                      \
+    X(DROPPED, die_dropped)             /* its folder is gone, as its result is committed */ \
+    X(STAGED, die_staged)               /* at a start: a task.resumed, not committed */      \
+    X(REPAIRED, die_repaired)           /* all of them are, and no run has begun */          \
+    X(AGAIN, die_again)                 /* a run has begun again */                          \
+    X(LEFT, die_left)                   /* at a planned stop: a run was left */
 
 enum fault_point {
 #define X(NAME, name) FAULT_##NAME,

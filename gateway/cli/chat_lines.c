@@ -138,6 +138,16 @@ static void show_call(struct chat *c, uint32_t data, const char *member_key, boo
     free(name);
 }
 
+static void show_resumed(struct chat *c, uint32_t data)
+{
+    uint32_t keep = js_get(&c->doc, data, "keep");
+    bool withdraws = keep && js_type(&c->doc, keep) == JS_OBJECT;
+    chat_show_aside(&c->show, "· the gateway was restarted, and the task goes on%s",
+                    withdraws ? "; its last words come anew" : "");
+    if (withdraws)
+        chat_show_withdraw(&c->show, (size_t)number(c, keep, "text"));
+}
+
 static void show_event(struct chat *c, enum event_type event, uint32_t data)
 {
     static const char *const text_keys[N_EVENT_TYPES] = {[EVENT_TOKEN] = "text",
@@ -150,6 +160,7 @@ static void show_event(struct chat *c, enum event_type event, uint32_t data)
     case EVENT_TOKEN: chat_show_token(&c->show, str_of(text)); break;
     case EVENT_THINKING: chat_show_thinking(&c->show, str_of(text)); break;
     case EVENT_FINAL_ANSWER: chat_show_answer(&c->show, str_of(text)); break;
+    case EVENT_TASK_RESUMED: show_resumed(c, data); break;
     case EVENT_TOOL_CALL: show_call(c, data, "arguments", false); break;
     case EVENT_TOOL_RESULT: show_call(c, data, "output", true); break;
     case EVENT_PROGRESS:

@@ -131,6 +131,16 @@ void chat_show_answer(struct chat_show *show, struct str output)
     print(show, output);
 }
 
+/* The beginning of the answer may have been shown elsewhere: then nobody knows where to cut. */
+void chat_show_withdraw(struct chat_show *show, size_t keep)
+{
+    size_t n = utf8_chars(buf_str(&show->said), keep);
+    if (show->has_missed || n == show->said.len)
+        return;
+    chat_show_end(show);
+    show->said.len = n;
+}
+
 void chat_show_row(struct chat_show *show, struct str line)
 {
     write_out(show, line, NULL);

@@ -29,6 +29,8 @@ void chat_show_token(struct chat_show *show, struct str text);
 void chat_show_thinking(struct chat_show *show, struct str text); /* on a terminal only */
 /* The whole answer: printed unless the tokens were already it. */
 void chat_show_answer(struct chat_show *show, struct str output);
+/* So many characters of the answer stay; what comes next begins on a line of its own. */
+void chat_show_withdraw(struct chat_show *show, size_t keep);
 void chat_show_row(struct chat_show *show, struct str line); /* a line of its own on stdout */
 /* A line of its own on stderr. */
 void chat_show_aside(struct chat_show *show, const char *format, ...)

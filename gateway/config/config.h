@@ -75,6 +75,9 @@ struct config_model {
 /* AGENT_SOURCE produces as many tokens as requested: for benchmarks and tests. */
 enum agent_kind { AGENT_REACT, AGENT_EXEC, AGENT_HTTP, AGENT_SOURCE, AGENT_ACP, AGENT_WORKER };
 
+/* Running tasks over a restart of the gateway. */
+enum after_restart { RESTART_CONTINUE, RESTART_FAIL, RESTART_BY_KIND };
+
 /* How a program of the form text gets its input. */
 enum agent_input { INPUT_STDIN, INPUT_ARGUMENT };
 
@@ -106,8 +109,9 @@ struct config_agent {
     bool is_default;                    /* true for exactly one agent */
     uint32_t timeout_s, idle_timeout_s; /* 0: never */
     uint32_t grace_s;
-    uint32_t notify; /* enum notify */
-    struct {         /* react: until it asks whether to go on; 0: no limit */
+    uint32_t after_restart; /* enum after_restart, but for RESTART_BY_KIND */
+    uint32_t notify;        /* enum notify */
+    struct {                /* react: until it asks whether to go on; 0: no limit */
         uint32_t tokens, tool_calls, seconds;
     } budget;
 };

@@ -258,9 +258,19 @@ static void check_terminal(struct config *c, struct faults *f)
     c->terminal.workdir = buf_take(&path);
 }
 
+static void check_restart(struct config_agent *agent, size_t at, struct faults *f)
+{
+    bool can = agent->kind == AGENT_REACT;
+    if (agent->after_restart == RESTART_BY_KIND)
+        agent->after_restart = can ? RESTART_CONTINUE : RESTART_FAIL;
+    if (agent->after_restart == RESTART_CONTINUE && !can)
+        fault(f, config_path("agents[%zu].after_restart", at).text,
+              "\"continue\" is for agents of kind react only");
+}
+
 static void check_agent(const struct config *c, size_t at, struct faults *f)
 {
-    const struct config_agent *agent = &c->agents[at];
+    struct config_agent *agent = &c->agents[at];
     struct config_path path = config_path("agents[%zu].name", at);
 
     if (agent->name && !config_is_name(agent->name))
@@ -269,6 +279,7 @@ static void check_agent(const struct config *c, size_t at, struct faults *f)
         if (config_text_is(c->agents[i].name, agent->name))
             fault(f, path.text, "is the same as that of agents[%zu]", i);
     check_agent_kind(c, at, f);
+    check_restart(agent, at, f);
     check_tools(agent, at, f);
 }
 

@@ -21,6 +21,7 @@ static const char *const agent_forms[] = {
     "ag-ui",    "a2a",  "ai-sdk", "langgraph", NULL}; /* in the order of enum agent_form */
 static const char *const notify_kinds[] = {"all", "result", "error", "off", NULL};
 static const char *const agent_inputs[] = {"stdin", "argument", NULL};
+static const char *const restart_kinds[] = {"continue", "fail", NULL};
 static const char *const store_kinds[] = {"sqlite", "memory", NULL};
 static const char *const durabilities[] = {"process", "power", NULL};
 static const char *const sandbox_kinds[] = {"bubblewrap", "none", NULL};
@@ -192,6 +193,9 @@ static const struct key agent_keys[] = {
      CHOICE(config_agent, notify, notify_kinds, NOTIFY_ALL)},
     {"grace_s", "time between the polite stop and the kill",
      INT(config_agent, grace_s, 1, 3600, 5)},
+    {"after_restart", "what becomes of its running tasks when the gateway is restarted",
+     CHOICE(config_agent, after_restart, restart_kinds, RESTART_BY_KIND),
+     .computed = "continue for react, otherwise fail"},
 };
 TABLE(agent_table, agent_keys);
 

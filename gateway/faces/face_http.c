@@ -138,7 +138,7 @@ static void face_started(struct exchange *x, struct str reply)
     struct face_http *own = x->own;
     struct face_task task;
     exchange_task_read(&own->face, &own->doc, reply, &task);
-    own->stream = own->face.ops->stream->make(&task);
+    own->stream = face_stream_make(own->face.ops->stream, &task);
     x->is_whole = own->face.is_whole;
     x->patience_ms = own->face.patience_ms;
     if (!own->stream->is_over)

@@ -149,7 +149,7 @@ static void begin_stream(struct channel *ch, struct str line)
     exchange_task_read(&ch->face, doc, line, &t);
     buf_putstr(&ch->conversation_id, t.conversation_id);
     buf_putstr(&ch->task_id, t.task_id);
-    ch->stream = ch->face.ops->stream->make(&t);
+    ch->stream = face_stream_make(ch->face.ops->stream, &t);
     if (ch->ws->ops->put_begun)
         ch->ws->ops->put_begun(&json, ch->id, &ch->face);
     say(ch->ws, &json);

@@ -238,16 +238,6 @@ static void make_guest(struct exchange *x)
 
 /* --- the request ------------------------------------------------------------------------------ */
 
-static bool is_number_or_word(struct str v)
-{
-    if (str_eq(v, STR("true")) || str_eq(v, STR("false")))
-        return true;
-    for (size_t i = 0; i < v.n; i++)
-        if (v.p[i] < '0' || v.p[i] > '9')
-            return false;
-    return v.n > 0 && v.n < 20 && (v.p[0] != '0' || v.n == 1);
-}
-
 /* Whether the name is in a list that is separated by spaces. */
 static bool has_name(const char *list, const char *name)
 {
@@ -277,7 +267,7 @@ static void put_query(struct exchange *x, struct buf *out)
             lws_hdr_custom_length(x->wsi, LAST_EVENT_ID, sizeof LAST_EVENT_ID - 1) > 0)
             continue; /* EventSource repeats its address, but the header is newer */
         bool is_id = strcmp(pair, "before") == 0 || strcmp(pair, "webhook_id") == 0;
-        bool raw = !is_id && is_number_or_word(v);
+        bool raw = !is_id && http_value_is_json(v);
         if (raw)
             js_put_raw(out, pair, v);
         else
@@ -302,7 +292,7 @@ static void put_header(struct exchange *x, struct buf *body, const char *header,
     struct buf with = {0};
     struct str v = str_of(value);
     buf_putc(&with, '{');
-    if (number && is_number_or_word(v))
+    if (number && http_value_is_json(v))
         js_put_raw(&with, member, v);
     else
         js_put_field(&with, member, v);

@@ -32,6 +32,16 @@ char *http_head_value(struct lws *wsi, const char *name)
     return value;
 }
 
+bool http_value_is_json(struct str v)
+{
+    if (str_eq(v, STR("true")) || str_eq(v, STR("false")))
+        return true;
+    for (size_t i = 0; i < v.n; i++)
+        if (v.p[i] < '0' || v.p[i] > '9')
+            return false;
+    return v.n > 0 && v.n < 20 && (v.p[0] != '0' || v.n == 1);
+}
+
 bool http_head_is_json(struct lws *wsi)
 {
     char type[128] = "";

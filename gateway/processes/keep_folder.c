@@ -140,6 +140,7 @@ bool keep_spec_write(int folder, const struct keep_spec *s)
     js_put_field(&out, "conversation_id", str_of(s->conversation_id));
     js_put_field(&out, "task_id", str_of(s->task_id));
     js_put_field(&out, "agent", str_of(s->agent));
+    js_put_field(&out, "call", str_of(s->call));
     js_put_field(&out, "command", str_of(s->command));
     put_texts(&out, "argv", &s->argv);
     js_put_field(&out, "cwd", str_of(s->cwd));
@@ -173,6 +174,7 @@ bool keep_spec_read(int folder, struct keep_spec *ret)
         ret->conversation_id = take_text(&doc, "conversation_id");
         ret->task_id = take_text(&doc, "task_id");
         ret->agent = take_text(&doc, "agent");
+        ret->call = take_text(&doc, "call");
         ret->command = take_text(&doc, "command");
         take_texts(&doc, "argv", &ret->argv);
         ret->cwd = take_text(&doc, "cwd");
@@ -212,6 +214,7 @@ void keep_spec_done(struct keep_spec *s)
     free(s->conversation_id);
     free(s->task_id);
     free(s->agent);
+    free(s->call);
     free(s->command);
     keep_texts_done(&s->argv);
     free(s->cwd);

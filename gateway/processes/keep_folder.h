@@ -35,12 +35,13 @@ struct keep_texts {
 
 struct keep_spec {
     char *owner, *conversation_id, *task_id, *agent; /* the starter's */
-    char *command;                                   /* as requested */
-    struct keep_texts argv;                          /* what is executed */
-    char *cwd;                                       /* NULL: the keeper's own */
-    char *workdir;                                   /* as reported: inside the sandbox */
-    bool sandboxed;                                  /* argv is bubblewrap's */
-    bool background; /* otherwise a tool call waits for it, and it ends with that call */
+    char *call;             /* of that task, which it answers (core/tool.h); NULL: unknown */
+    char *command;          /* as requested */
+    struct keep_texts argv; /* what is executed */
+    char *cwd;              /* NULL: the keeper's own */
+    char *workdir;          /* as reported: inside the sandbox */
+    bool sandboxed;         /* argv is bubblewrap's */
+    bool background;        /* otherwise a tool call waits for it, and it ends with that call */
     bool pty;
     bool notify_on_complete; /* false when the file does not say */
     struct keep_texts watch_patterns;

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/task.h"
+#include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/processes/children.h"
 #include "gateway/processes/keeper.h"
@@ -55,6 +57,12 @@ void process_drop(struct process *p)
 {
     keep_remove(p->all->dir, p->id);
     free_process(p);
+}
+
+void process_forget(struct process *p)
+{
+    ASSERT(p->never_began && !p->keeper);
+    process_drop(p);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
@@ -107,13 +115,38 @@ static void processes_finish(struct process *p)
         struct process_waiter *w = list_item(node, struct process_waiter, node);
         w->ended(w, p);
     }
-    if (!p->spec.background || p->forgotten) {
+    if (p->forgotten && !p->claimed) {
         process_drop(p);
+        return;
+    }
+    if (!p->spec.background) {
+        process_answered(p);
         return;
     }
     process_tell_end(p);
     if (p->watch.on)
         processes_arm_tick(p->all, 0);
+}
+
+/* An answer that is not committed is lost: then the folder is all that the next gateway has. */
+static void on_answer_committed(struct waiter *waiter, int status)
+{
+    struct process *p = container_of(waiter, struct process, committed);
+    if (status == 0) {
+        process_drop(p);
+        FAULT_DIE(DROPPED);
+    } else {
+        free_process(p);
+    }
+}
+
+void process_answered(struct process *p)
+{
+    p->claimed = false;
+    if (p->spec.background || p->left || p->unclaimed)
+        return;
+    p->committed.done = on_answer_committed;
+    journal_wait(&p->all->o.hub->journal, &p->committed);
 }
 
 static void on_keeper_exit(uv_poll_t *poll, int status, int events)
@@ -172,6 +205,47 @@ static bool go_round(struct processes *all)
     return more;
 }
 
+/* Until its task has ended, its call may ask for it. */
+static bool may_be_claimed(const struct process *p)
+{
+    const struct stream *s =
+        hub_find_stream(p->all->o.hub, str_of(p->spec.owner), str_of(p->spec.conversation_id),
+                        str_of(p->spec.task_id));
+    return p->unclaimed && s && s->task && !task_is_ending(s->task);
+}
+
+/* One for which nobody asks any more is over in the foreground.  True when it may still be asked
+ * for. */
+static bool look_for_claim(struct process *p)
+{
+    if (!p->unclaimed || may_be_claimed(p))
+        return p->unclaimed;
+    p->unclaimed = false;
+    if (p->spec.background)
+        return false;
+    if (process_runs(p))
+        process_kill(p);
+    else
+        process_drop(p);
+    return false;
+}
+
+struct process *process_claim(struct processes *all, const struct tool_caller *caller)
+{
+    list_each (it, &all->list) {
+        struct process *p = list_item(it, struct process, node);
+        if (!p->unclaimed || !p->spec.call || !str_eq(caller->call, str_of(p->spec.call)) ||
+            !str_eq(caller->task_id, str_of(p->spec.task_id)) ||
+            !str_eq(caller->owner, str_of(p->spec.owner)))
+            continue;
+        p->unclaimed = false;
+        p->claimed = true;
+        FAULT_DIE(ATTACH);
+        return p;
+    }
+    return NULL;
+}
+
 static void on_tick(struct timer *timer)
 {
     struct processes *all = container_of(timer, struct processes, tick);
@@ -179,10 +253,11 @@ static void on_tick(struct timer *timer)
     list_each (it, &all->list) {
         struct process *p = list_item(it, struct process, node);
         again |= process_watch_tell(p) || p->watch.on;
-        if (!process_runs(p) && p->told == UNTOLD) {
+        if (!process_runs(p) && p->told == UNTOLD && !(p->unclaimed && p->never_began)) {
             process_tell_end(p);
             again = true;
         }
+        again |= look_for_claim(p); /* last: it may be gone then */
     }
     if (again)
         processes_arm_tick(all, more ? LOOK_MORE_MS : TICK_MS);
@@ -193,7 +268,8 @@ static void on_tick(struct timer *timer)
 static bool may_go(const struct process *p, int64_t ended_before)
 {
     return !process_runs(p) && p->told == TOLD && !p->watch.on && !p->watch.telling.len &&
-           list_is_empty(&p->waiters) && p->status.ended_at < ended_before;
+           list_is_empty(&p->waiters) && !p->unclaimed && !p->claimed &&
+           !list_is_in(&p->committed.node) && p->status.ended_at < ended_before;
 }
 
 static void prune(struct processes *all)
@@ -262,8 +338,10 @@ static bool processes_launch(struct process *p, char **env, char ret_error[256])
     if (folder < 0 || !keep_spec_write(folder, &p->spec))
         snprintf(ret_error, 256, "cannot start a command: its folder: %s", strerror(errno));
     else {
+        FAULT_DIE(FOLDER);
         buf_putf(&path, "%s/%s", p->all->path, p->id);
         pidfd = keeper_spawn(path.bytes, folder, env, p->all->o.self, &pid, ret_error);
+        FAULT_DIE(KEEPER);
     }
     buf_done(&path);
     if (folder >= 0)
@@ -448,7 +526,7 @@ void processes_delete(void *arg, struct str owner, struct str conversation_id)
         p->watch.on = false;
         if (process_runs(p))
             process_kill(p);
-        else
+        else if (!p->claimed && !list_is_in(&p->committed.node))
             process_drop(p);
     }
 }
@@ -498,6 +576,7 @@ void processes_close(struct processes *all)
     list_each (it, &all->list) {
         struct process *p = list_item(it, struct process, node);
         stop_watching(p);
+        list_remove(&p->committed.node);
         free_process(p);
     }
     if (all->dir >= 0)

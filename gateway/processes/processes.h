@@ -6,7 +6,9 @@
  *             RUNNING ──its keeper exits──▶ EXITED, KILLED, TIMED_OUT, FAILED, LOST ──TTL──▶ gone
  *
  *           A process belongs to one conversation of one owner, and nobody else finds it.  One that
- *           runs in the background stays when its call is over; any other ends with it.
+ *           runs in the background stays when its call is over; any other ends with it, and its
+ *           folder stays until the answer to the call is committed: so a restart finds what became
+ *           of a call that has no answer, and a call without a folder never began.
  * Identity: a keeper is known by its pid and the kernel's start ticks, and must hold the lock of
  *           its folder; only a pidfd that was checked in this way is ever signalled.  If the record
  *           does not match, the process is lost, and no stranger with its pid is signalled.
@@ -56,13 +58,18 @@ struct process {
     char id[KEEP_ID_LEN + 1];
     struct keep_spec spec;
     struct keep_status status;
-    bool adopted;   /* an earlier gateway started it */
-    bool forgotten; /* its conversation is deleted: it is removed when it has ended */
+    bool adopted;     /* an earlier gateway started it */
+    bool unclaimed;   /* one did, and the task that did goes on: its call may ask for it */
+    bool claimed;     /* its call has asked, and was not answered yet */
+    bool never_began; /* its keeper never lived */
+    bool left;        /* the gateway stops: the next one answers its call */
+    bool forgotten;   /* its conversation is deleted: it is removed when it has ended */
     enum process_told told;
     bool learnt; /* a call has told the agent its end */
     struct process_watch watch;
     struct list waiters;
     struct keeper_watch *keeper; /* NULL when it has ended */
+    struct waiter committed;     /* the answer to its call, in the foreground */
 };
 
 /* Embedded in whatever waits for the end; remove it from its list to stop waiting. */
@@ -106,6 +113,11 @@ void process_kill(struct process *p);
 bool process_write(struct process *p, struct str bytes, bool close_behind);
 /* Whether its command, or a write with close_behind, has closed it. */
 bool process_input_is_closed(const struct process *p);
+/* The process that an earlier gateway started for that call of a task that went on; NULL: none. */
+struct process *process_claim(struct processes *all, const struct tool_caller *caller);
+void process_forget(struct process *p); /* one that never began */
+/* Its call is answered: in the foreground it is removed when that is committed. */
+void process_answered(struct process *p);
 /* Appends at most that many of its last characters; returns whether there were more. */
 bool process_text(const struct process *p, size_t chars, struct buf *out);
 void process_learnt(struct process *p);

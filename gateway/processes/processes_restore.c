@@ -5,6 +5,9 @@
  *   anything else ─────────────────────────────────────────────▶ lost; a keeper that still holds
  *                                                                the lock is told by its own FIFO
  *
+ * A process that a call waited for, or whose start may not have been answered, is kept as long as
+ * the task lives that goes on with that call (process_claim).
+ *
  * The pid alone proves nothing: it may be a stranger's by now.  So the pidfd is opened first, then
  * the ticks are compared: they belong to the process of the pidfd.  A record without ticks (an
  * import) must name a process whose command line is that of the keeper of this folder. */
@@ -73,8 +76,6 @@ static void adopt(struct process *p, int folder)
     if (pidfd >= 0 && process_watch_keeper(p, pidfd)) {
         p->adopted = true;
         processes_wake(p->all);
-        if (!p->spec.background)
-            process_kill(p); /* the call that waited for it is over */
         return;
     }
     if (pidfd >= 0)
@@ -96,8 +97,12 @@ static void restore(struct processes *all, const char *id)
         return;
     }
     struct process *p = process_add(all, id, &spec);
-    if (!keep_status_read(folder, &p->status))
+    bool has_status = keep_status_read(folder, &p->status);
+    if (!has_status)
         p->status = (struct keep_status){0};
+    p->never_began = !has_status && !keep_is_locked(folder);
+    p->unclaimed = true;
+    processes_arm_tick(all, 0);
     if (process_runs(p))
         adopt(p, folder);
     if (p->spec.background)
@@ -105,11 +110,7 @@ static void restore(struct processes *all, const char *id)
     close(folder);
     log_event(LEVEL_INFO, "process", "found", LOG_TEXT("id", id),
               LOG_TEXT("state", keep_state_name(p->status.state)));
-    if (process_runs(p))
-        return;
-    if (!p->spec.background)
-        process_drop(p);
-    else
+    if (!process_runs(p) && p->spec.background && !p->never_began)
         process_tell_end(p);
 }
 

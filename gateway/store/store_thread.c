@@ -72,7 +72,9 @@ static void run_writer(void *arg)
         if (item) {
             t->batch = NULL;
             uv_mutex_unlock(&t->lock);
+            FAULT_DIE(COMMIT_BEFORE);
             item->status = FAULT(COMMIT) ? STORE_IO : t->ops->commit(t->store, item->batch);
+            FAULT_DIE(COMMIT_AFTER);
             uv_mutex_lock(&t->lock);
             put_done(t, item); /* the loop continues while this thread is idle */
         } else if (uv_cond_timedwait(&t->to_write, &t->lock, IDLE_NS) == 0) {

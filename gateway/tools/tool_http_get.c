@@ -138,6 +138,7 @@ void http_get_init(struct http_get *h, struct fetcher *fetcher, const struct net
                                "\"description\":\"http:// or https://\"}},\"required\":[\"url\"],"
                                "\"additionalProperties\":false}",
                  .start = http_get_start,
+                 .again = TOOL_AGAIN,
                  .stop = http_get_stop,
                  .settings = h}};
 }

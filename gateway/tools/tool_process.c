@@ -33,6 +33,7 @@ struct wanted {
 struct action {
     const char *name;
     bool needs_id, needs_data;
+    bool changes_nothing;
     /* Fills job->output with the members of an object, without its brackets. */
     void (*run)(struct tool_job *job, struct process *p, const struct wanted *w);
 };
@@ -245,10 +246,10 @@ static void run_close(struct tool_job *job, struct process *p, const struct want
 }
 
 static const struct action actions[] = {
-    {"list", false, false, run_list},   {"poll", true, false, run_poll},
-    {"log", true, false, run_log},      {"wait", true, false, run_wait},
-    {"kill", true, false, run_kill},    {"write", true, true, run_write},
-    {"submit", true, true, run_submit}, {"close", true, false, run_close},
+    {"list", false, false, true, run_list},    {"poll", true, false, true, run_poll},
+    {"log", true, false, true, run_log},       {"wait", true, false, true, run_wait},
+    {"kill", true, false, false, run_kill},    {"write", true, true, false, run_write},
+    {"submit", true, true, false, run_submit}, {"close", true, false, false, run_close},
 };
 
 /* --- the call --------------------------------------------------------------------------------- */
@@ -293,6 +294,20 @@ static bool read_call(struct str arguments, struct wanted *w, struct buf *out)
     if (!good)
         wanted_done(w);
     return good;
+}
+
+static enum tool_again process_tool_again(const struct tool *tool, struct str arguments)
+{
+    struct wanted w;
+    struct buf why = {0};
+    enum tool_again again = TOOL_AGAIN; /* a call with a mistake does nothing */
+    (void)tool;
+    if (read_call(arguments, &w, &why)) {
+        again = w.action->changes_nothing ? TOOL_AGAIN : TOOL_NEVER;
+        wanted_done(&w);
+    }
+    buf_done(&why);
+    return again;
 }
 
 static bool asks(const struct tool *tool, const struct tool_caller *caller, struct str arguments,
@@ -428,6 +443,7 @@ void tool_process_init(struct terminal *t)
             "\"additionalProperties\":false}",
         .start = process_tool_start,
         .stop = process_tool_stop,
+        .again_by = process_tool_again,
         .asks = asks,
         .settings = t};
 }

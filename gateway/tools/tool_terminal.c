@@ -254,6 +254,15 @@ static void terminal_on_ended(struct process_waiter *waiter, struct process *p)
     }
 }
 
+/* It had ended when its call was found again. */
+static void terminal_on_found(struct timer *timer)
+{
+    struct tool_job *job = container_of(timer, struct tool_job, timer);
+    struct process *p = job->process;
+    terminal_on_ended(&job->waiter, p);
+    process_answered(p);
+}
+
 static void terminal_on_timer(struct timer *timer)
 {
     struct tool_job *job = container_of(timer, struct tool_job, timer);
@@ -278,6 +287,7 @@ static bool complete(const struct terminal *t, const struct tool_caller *caller,
     s->owner = xstrdup(caller->owner);
     s->conversation_id = xstrdup(caller->conversation_id);
     s->task_id = xstrdup(caller->task_id);
+    s->call = xstrdup(caller->call);
     s->agent = task ? xstrdup(task_field(task, FIELD_agent)) : NULL;
     return sandbox_plan(&t->sandbox, w->workdir, s, ret_env, ret_error);
 }
@@ -292,9 +302,12 @@ static struct tool_job *terminal_begin(struct terminal *t, struct process *p, bo
     job->timer.fire = terminal_on_timer;
     job->deadline = clock->now_ms + PID_WAIT_MS;
     job->ignored_patterns = ignored;
-    process_wait(p, &job->waiter);
-    if (p->spec.background)
-        timer_arm(clock, &job->timer, clock->now_ms + PID_POLL_MS);
+    if (process_runs(p))
+        process_wait(p, &job->waiter);
+    else
+        job->timer.fire = terminal_on_found;
+    if (p->spec.background || !process_runs(p))
+        timer_arm(clock, &job->timer, clock->now_ms + (process_runs(p) ? PID_POLL_MS : 0));
     return job;
 }
 
@@ -325,12 +338,51 @@ static struct tool_job *terminal_start(const struct tool *tool, const struct too
     return job;
 }
 
+/* A call of an earlier gateway: its process tells what became of it, and without one it never
+ * began. */
+static struct tool_job *terminal_attach(const struct tool *tool, const struct tool_caller *caller,
+                                        struct str arguments, tool_done_fn done, void *user,
+                                        struct buf *out)
+{
+    struct terminal *t = tool->settings;
+    struct process *p = process_claim(t->processes, caller);
+    struct wanted w;
+    if (p && p->never_began) {
+        process_forget(p);
+        p = NULL;
+    }
+    if (!p)
+        return terminal_start(tool, caller, arguments, done, user, out);
+    if (!read_call(caller, arguments, &w, out)) {
+        process_answered(p);
+        return NULL;
+    }
+    struct tool_job *job =
+        terminal_begin(t, p, w.spec.notify_on_complete && w.spec.watch_patterns.n);
+    wanted_done(&w);
+    job->done = done;
+    job->user = user;
+    return job;
+}
+
+static void terminal_leave(struct tool_job *job)
+{
+    list_remove(&job->waiter.node);
+    timer_disarm(&job->terminal->hub->clock, &job->timer);
+    if (job->process)
+        job->process->left = true;
+    free(job);
+}
+
 static void terminal_stop(struct tool_job *job)
 {
     list_remove(&job->waiter.node);
     timer_disarm(&job->terminal->hub->clock, &job->timer);
-    if (job->process && !job->process->spec.background)
-        process_kill(job->process);
+    struct process *p = job->process;
+    if (p && p->claimed && !process_runs(p))
+        process_answered(p);
+    else if (p && !p->spec.background)
+        process_kill(p);
     free(job);
 }
 
@@ -388,6 +440,9 @@ void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *l
             "notify_on_complete\"}},\"required\":[\"command\"],\"additionalProperties\":false}",
         .start = terminal_start,
         .stop = terminal_stop,
+        .leave = terminal_leave,
+        .again = TOOL_ATTACH,
+        .attach = terminal_attach,
         .asks = asks,
         .settings = t};
     tool_process_init(t);

@@ -150,6 +150,37 @@ static void a2a_final_answer(struct a2a_stream *s, const struct face_event *e,
     put_piece(s, output, false, to);
 }
 
+/* The bytes of so many characters. */
+static size_t a2a_prefix(struct str text, uint64_t n)
+{
+    size_t at = 0;
+    for (; at < text.n; at++)
+        if ((text.p[at] & 0xC0) != 0x80 && n-- == 0)
+            break;
+    return at;
+}
+
+/* While it collects, the text is there, and the event says how much of it remains. Later it is not:
+ * the artifact begins anew, and the final answer, which differs from it, makes it whole. */
+static void a2a_resumed(struct a2a_stream *s, const struct face_event *e,
+                        const struct face_sink *to)
+{
+    uint64_t after;
+    int64_t n = 0;
+    put_other(s, e, to);
+    if (!face_takes_back(&s->face, e, &after) || !s->has_answer)
+        return;
+    uint32_t keep = js_get(e->doc, 0, "keep");
+    uint32_t text = keep && js_type(e->doc, keep) == JS_OBJECT ? js_get(e->doc, keep, "text") : 0;
+    if (!text || !js_int(e->doc, text, &n))
+        n = 0;
+    s->text.len = a2a_prefix(buf_str(&s->text), (uint64_t)n);
+    s->said = (struct face_said){0};
+    face_said_add(&s->said, buf_str(&s->text));
+    if (!s->collects)
+        put_piece(s, STR(""), false, to);
+}
+
 static void a2a_created(struct a2a_stream *s, const struct face_event *e)
 {
     struct str input = face_text(e, "input", &s->scratch);
@@ -208,8 +239,8 @@ static void a2a_say(struct a2a_stream *s, const struct face_event *e, const stru
     case EVENT_PROGRESS:
     case EVENT_CHILD:
     case EVENT_MESSAGE:
-    case EVENT_TASK_RESUMED:
     case EVENT_CUSTOM: put_other(s, e, to); break;
+    case EVENT_TASK_RESUMED: a2a_resumed(s, e, to); break;
     case EVENT_TASK_COMPLETED: on_terminal(s, A2A_COMPLETED, e, to); break;
     case EVENT_TASK_FAILED:
         on_terminal(s,

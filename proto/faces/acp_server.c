@@ -16,8 +16,7 @@
  * ACP cannot take text back, but a client that follows a task after a restart hears all of it anew:
  * what the restart withdrew is left out. */
 
-#define MOST_RETRACTIONS 64 /* that a task's summary names */
-#define MOST_QUESTIONS 8    /* that are told at a time; further ones are for other clients */
+#define MOST_QUESTIONS 8 /* that are told at a time; further ones are for other clients */
 
 struct acp_question {
     char *input_id;
@@ -37,8 +36,6 @@ struct acp_stream {
     enum acp_run run;
     uint64_t message; /* seq of the run's first event */
     struct face_said said;
-    uint64_t withdrawn[MOST_RETRACTIONS][2]; /* text of the events between these */
-    size_t n_withdrawn;
     struct acp_question questions[MOST_QUESTIONS]; /* in the order of their events */
     size_t n_questions;
     struct buf out, scratch;
@@ -96,40 +93,13 @@ static void put_call_id(struct acp_stream *s, struct str id)
     buf_done(&whole);
 }
 
-/* --- what a restart withdrew ------------------------------------------------------------------ */
-
-static void read_retracted(struct acp_stream *s, struct str json)
-{
-    struct js_doc doc = {0};
-    bool good = json.p && js_parse(&doc, json.p, json.n, JS_OURS) && js_type(&doc, 0) == JS_ARRAY;
-    for (uint32_t i = good ? js_first(&doc, 0) : 0;
-         good && s->n_withdrawn < MOST_RETRACTIONS && i < js_end(&doc, 0); i = js_next(&doc, i)) {
-        int64_t after = 0, before = 0;
-        bool is_pair = js_type(&doc, i) == JS_ARRAY && doc.nodes[i].kids == 2 &&
-                       js_int(&doc, i + 1, &after) && js_int(&doc, i + 2, &before);
-        if (!is_pair)
-            continue;
-        s->withdrawn[s->n_withdrawn][0] = (uint64_t)after;
-        s->withdrawn[s->n_withdrawn++][1] = (uint64_t)before;
-    }
-    js_done(&doc);
-}
-
-static bool is_withdrawn(const struct acp_stream *s, uint64_t seq)
-{
-    for (size_t i = 0; i < s->n_withdrawn; i++)
-        if (seq > s->withdrawn[i][0] && seq < s->withdrawn[i][1])
-            return true;
-    return false;
-}
-
 /* --- text and tools --------------------------------------------------------------------------- */
 
 static void acp_on_text(struct acp_stream *s, enum acp_run run, const struct face_event *e,
                         const struct face_sink *to)
 {
     struct str text = face_text(e, "text", &s->scratch);
-    if (!text.n || is_withdrawn(s, e->seq))
+    if (!text.n)
         return;
     if (s->run != run)
         s->message = e->seq;
@@ -562,7 +532,6 @@ static struct face_stream *acp_make(const struct face_task *task)
     s->task_id = xstrdup(task->task_id);
     s->conversation_id = xstrdup(task->conversation_id);
     s->skip_to = str_own(task->after_answer);
-    read_retracted(s, task->retracted);
     return &s->face;
 }
 

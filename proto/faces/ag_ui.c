@@ -428,8 +428,8 @@ static void tell_event(struct ag_ui_stream *s, const struct face_event *e,
 {
     switch (e->type) {
     case EVENT_TASK_CREATED:
-    case EVENT_TASK_STARTED:
-    case EVENT_TASK_RESUMED: break;
+    case EVENT_TASK_STARTED: break;
+    case EVENT_TASK_RESUMED: close_open(s, to); break;
     case EVENT_THINKING: on_thinking(s, e, to); break;
     case EVENT_TOKEN: on_token(s, e, to); break;
     case EVENT_TOOL_CALL: on_tool_call(s, e, to); break;
@@ -541,6 +541,8 @@ static struct face_stream *ag_ui_make(const struct face_task *task)
         s->known = s->request->known;
     if (s->request && s->request->tells_history)
         s->tells = s->request->history;
+    if (face_is_withdrawn(task->retracted, s->known.seq))
+        forget_known(s); /* the client has text that is none now: it gets all messages anew */
     return &s->face;
 }
 

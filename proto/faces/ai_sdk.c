@@ -20,6 +20,7 @@ struct ai_sdk_stream {
     bool step_has_text;         /* the current step is one run of text and nothing else */
     bool waits;                 /* an approval was requested, and nothing followed it */
     struct face_said all, last; /* the text of the whole message, and of the last run */
+    struct face_said before;    /* the text before the current step */
     struct buf chunk, scratch, json;
 };
 
@@ -77,6 +78,7 @@ static void begin_step(struct ai_sdk_stream *s, bool of_text, const struct face_
     put_bare(s, "start-step", to);
     s->in_step = true;
     s->step_has_text = of_text;
+    s->before = s->all;
 }
 
 static void ai_sdk_begin_run(struct ai_sdk_stream *s, enum run run, const struct face_sink *to)
@@ -130,6 +132,23 @@ static void ai_sdk_final_answer(struct ai_sdk_stream *s, const struct face_event
     s->all = (struct face_said){0};
     if (output.n)
         put_text(s, RUN_TEXT, output, face_json(e, "output", &s->json), to);
+}
+
+/* Only a reader for whom the summary does not name the withdrawal has the step; a step with tools
+ * stays, since they have happened. */
+static void ai_sdk_resumed(struct ai_sdk_stream *s, const struct face_event *e,
+                           const struct face_sink *to)
+{
+    uint64_t after;
+    if (!face_takes_back(&s->face, e, &after)) {
+        end_run(s, to);
+        return;
+    }
+    if (!s->in_step || !s->step_has_text)
+        return;
+    put_bare(s, "reset-step", to);
+    s->run = RUN_NONE;
+    s->all = s->before;
 }
 
 static void put_tool(struct ai_sdk_stream *s, const struct face_event *e, const char *id_member,
@@ -258,8 +277,8 @@ static void say(struct ai_sdk_stream *s, const struct face_event *e, const struc
 {
     switch (e->type) {
     case EVENT_TASK_CREATED:
-    case EVENT_TASK_STARTED:
-    case EVENT_TASK_RESUMED: break;
+    case EVENT_TASK_STARTED: break;
+    case EVENT_TASK_RESUMED: ai_sdk_resumed(s, e, to); break;
     case EVENT_THINKING: on_text(s, RUN_THINKING, e, to); break;
     case EVENT_TOKEN: on_text(s, RUN_TEXT, e, to); break;
     case EVENT_TOOL_CALL: put_tool(s, e, "call_id", "name", to); break;

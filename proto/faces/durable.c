@@ -135,6 +135,7 @@ static void durable_free(struct face_stream *face)
 
 const struct face_ops durable_ops = {
     .name = "durable_streams",
+    .tells_withdrawn = true, /* a reader takes events, as they are in the journal */
     .make = durable_make,
     .event = durable_event,
     .idle = durable_idle,

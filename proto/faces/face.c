@@ -1,6 +1,77 @@
 #include "proto/faces/face.h"
 
+#include <stdlib.h>
 #include <time.h>
+
+/* --- what restarts have withdrawn ------------------------------------------------------------- */
+
+static void read_withdrawn(struct face_withdrawn *w, struct str retracted)
+{
+    struct js_doc doc = {0};
+    bool good = js_parse(&doc, retracted.p, retracted.n, JS_OURS) && js_type(&doc, 0) == JS_ARRAY;
+    for (uint32_t i = good ? js_first(&doc, 0) : 0;
+         good && w->n < FACE_WITHDRAWN && i < js_end(&doc, 0); i = js_next(&doc, i)) {
+        int64_t after = 0, before = 0;
+        if (js_type(&doc, i) != JS_ARRAY || doc.nodes[i].kids != 2 ||
+            !js_int(&doc, i + 1, &after) || !js_int(&doc, i + 2, &before))
+            continue;
+        w->ranges[w->n][0] = (uint64_t)after;
+        w->ranges[w->n++][1] = (uint64_t)before;
+    }
+    js_done(&doc);
+}
+
+static bool has_place(const struct face_withdrawn *w, uint64_t place)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (place > w->ranges[i][0] && place < w->ranges[i][1])
+            return true;
+    return false;
+}
+
+struct face_stream *face_stream_make(const struct face_ops *ops, const struct face_task *task)
+{
+    struct face_stream *s = ops->make(task);
+    if (task->retracted.p) {
+        s->withdrawn = xcalloc(sizeof *s->withdrawn);
+        read_withdrawn(s->withdrawn, task->retracted);
+    }
+    return s;
+}
+
+void face_stream_free(struct face_stream *s)
+{
+    if (!s)
+        return;
+    free(s->withdrawn);
+    s->ops->free(s);
+}
+
+bool face_withdraws_text(const struct face_stream *s, const struct face_event *e)
+{
+    return s->withdrawn && (e->type == EVENT_TOKEN || e->type == EVENT_THINKING) &&
+           has_place(s->withdrawn, e->seq);
+}
+
+bool face_takes_back(const struct face_stream *s, const struct face_event *e, uint64_t *ret_after)
+{
+    uint32_t at = js_type(e->doc, 0) == JS_OBJECT ? js_get(e->doc, 0, "retracts") : 0;
+    int64_t after = 0;
+    if (!at || !js_int(e->doc, at, &after) || after < 0 || (uint64_t)after + 1 >= e->seq)
+        return false;
+    *ret_after = (uint64_t)after;
+    return s->ops->tells_withdrawn || !s->withdrawn || !has_place(s->withdrawn, e->seq - 1);
+}
+
+bool face_is_withdrawn(struct str retracted, uint64_t place)
+{
+    struct face_withdrawn w = {0};
+    if (retracted.p)
+        read_withdrawn(&w, retracted);
+    return has_place(&w, place);
+}
+
+/* --- streams ---------------------------------------------------------------------------------- */
 
 void face_stream_lines(struct face_stream *s, struct js_doc *doc, struct str lines,
                        const struct face_sink *to)

@@ -52,8 +52,17 @@ struct face_place {
 
 struct face_stream;
 
+#define FACE_WITHDRAWN 64 /* ranges that a task's summary names */
+
+/* Text that restarts have withdrawn (PROTOCOL.md section 4): of the events between two places. */
+struct face_withdrawn {
+    uint64_t ranges[FACE_WITHDRAWN][2];
+    size_t n;
+};
+
 struct face_ops {
-    const char *name; /* of the face, as in the configuration */
+    const char *name;     /* of the face, as in the configuration */
+    bool tells_withdrawn; /* it gets the text that restarts have withdrawn, too */
     struct face_stream *(*make)(const struct face_task *task);
     void (*event)(struct face_stream *s, const struct face_event *e, const struct face_sink *to);
     /* All committed events were delivered, and the task has not ended. May be NULL. */
@@ -66,6 +75,7 @@ struct face_ops {
 /* The first member of every face's own stream. */
 struct face_stream {
     const struct face_ops *ops;
+    struct face_withdrawn *withdrawn; /* NULL: nothing */
     bool is_over;    /* the last message was sent: the carrier ends the stream cleanly */
     bool breaks;     /* with is_over: cuts the connection instead, so that nobody takes the text for
                    * complete */
@@ -75,12 +85,17 @@ struct face_stream {
     struct face_place place; /* during an event, the face itself may move it */
 };
 
+/* A stream for that task: instead of `make`, so that it leaves out what restarts have withdrawn. */
+struct face_stream *face_stream_make(const struct face_ops *ops, const struct face_task *task);
+/* Whether the event is text that a later event withdraws. */
+bool face_withdraws_text(const struct face_stream *s, const struct face_event *e);
 static inline void face_stream_event(struct face_stream *s, const struct face_event *e,
                                      const struct face_sink *to)
 {
     if (s->is_over)
         return;
-    s->ops->event(s, e, to);
+    if (s->ops->tells_withdrawn || !face_withdraws_text(s, e))
+        s->ops->event(s, e, to);
     s->place = (struct face_place){.seq = e->seq};
 }
 static inline void face_stream_idle(struct face_stream *s, const struct face_sink *to)
@@ -91,11 +106,7 @@ static inline void face_stream_idle(struct face_stream *s, const struct face_sin
 /* Takes whole lines as a session writes them; handles the events and skips other lines. */
 void face_stream_lines(struct face_stream *s, struct js_doc *doc, struct str lines,
                        const struct face_sink *to);
-static inline void face_stream_free(struct face_stream *s)
-{
-    if (s)
-        s->ops->free(s);
-}
+void face_stream_free(struct face_stream *s);
 
 /* --- for the faces themselves ----------------------------------------------------------------- */
 
@@ -107,6 +118,11 @@ struct str face_text(const struct face_event *e, const char *member, struct buf 
 /* A member as compact JSON; STR_NULL when it is absent. Valid until scratch changes. */
 struct str face_json(const struct face_event *e, const char *member, struct buf *scratch);
 bool face_has(const struct face_event *e, const char *member); /* present and not null */
+/* Whether the event, task.resumed, withdraws text that the stream has told: then after which event.
+ */
+bool face_takes_back(const struct face_stream *s, const struct face_event *e, uint64_t *ret_after);
+/* Whether that place is within a range of the task's: its reader has withdrawn text. */
+bool face_is_withdrawn(struct str retracted, uint64_t place);
 /* Whether a boolean member is true. */
 bool face_is_true(const struct face_event *e, const char *member);
 /* Appends a member of an event's data as compact JSON under another name, `fallback` when it is

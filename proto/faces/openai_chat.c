@@ -245,6 +245,15 @@ static void chat_failed(struct openai_stream *s, const struct face_event *e,
     buf_done(&reason);
 }
 
+/* Nothing can be taken back: the client asks again, with its key, and gets what remains. */
+static void chat_resumed(struct openai_stream *s, const struct face_event *e)
+{
+    uint64_t after;
+    bool takes_back = face_takes_back(&s->face, e, &after) && s->text.len > 0;
+    if (takes_back && !s->options.is_whole)
+        s->face.is_over = s->face.breaks = true;
+}
+
 /* --- the stream ------------------------------------------------------------------------------- */
 
 static void openai_event(struct face_stream *face, const struct face_event *e,
@@ -253,8 +262,8 @@ static void openai_event(struct face_stream *face, const struct face_event *e,
     struct openai_stream *s = container_of(face, struct openai_stream, face);
     switch (e->type) {
     case EVENT_TASK_CREATED: on_created(s, to); break;
-    case EVENT_TASK_STARTED:
-    case EVENT_TASK_RESUMED: break;
+    case EVENT_TASK_STARTED: break;
+    case EVENT_TASK_RESUMED: chat_resumed(s, e); break;
     case EVENT_THINKING: on_thinking(s, e, to); break;
     case EVENT_TOKEN: chat_token(s, e, to); break;
     case EVENT_TOOL_CALL:

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "proto/faces/responses_output.h"
 #include "proto/str.h"
 
 /* Design. The output is a row of items: a run of text is a message, a run of thoughts a reasoning
@@ -15,7 +16,6 @@
  * up to MOST_OUTPUT. Calls without a result are remembered up to MOST_CALLS and MAX_OUTPUT; beyond
  * that, the oldest ends as incomplete. */
 
-#define MOST_OUTPUT (2 * MAX_OUTPUT) /* bytes of JSON, or one item */
 #define MOST_CALLS 64
 
 enum item_kind { ITEM_NONE, ITEM_MESSAGE, ITEM_REASONING };
@@ -42,10 +42,9 @@ struct responses_stream {
     struct buf route;   /* and the members that identify it in an event */
     struct open_call calls[MOST_CALLS];
     size_t n_calls, call_bytes;
-    struct buf output; /* finished items, one a line */
-    bool output_is_cut;
-    struct face_said all, last; /* the text of the response, and of the last run */
-    const char *type;           /* of the event in out */
+    struct responses_output output; /* finished items */
+    struct face_said all, last;     /* the text of the response, and of the last run */
+    const char *type;               /* of the event in out */
     struct buf out, scratch, json;
 };
 
@@ -113,22 +112,13 @@ static void put_run_item(struct responses_stream *s, struct buf *out, const char
     buf_puts(out, "]}");
 }
 
-/* Keeps a finished item for the last event, and drops the oldest. */
-static void keep_item(struct responses_stream *s, struct str item)
-{
-    buf_putstr(&s->output, item);
-    buf_putc(&s->output, '\n');
-    while (s->output.len > MOST_OUTPUT && s->output.len > item.n + 1) {
-        const char *end = memchr(s->output.bytes, '\n', s->output.len);
-        buf_consume(&s->output, (size_t)(end - s->output.bytes) + 1);
-        s->output_is_cut = true;
-    }
-}
-
 /* --- runs of text and of thoughts ------------------------------------------------------------- */
 
-static void begin_run(struct responses_stream *s, enum item_kind kind, const struct face_sink *to)
+/* seq: of the event that begins it; 0: a restart cannot withdraw it. */
+static void begin_run(struct responses_stream *s, enum item_kind kind, uint64_t seq,
+                      const struct face_sink *to)
 {
+    responses_output_begin(&s->output, seq, &s->all);
     s->run = kind;
     s->index = s->n_items++;
     buf_clear(&s->text);
@@ -170,7 +160,8 @@ static void end_run_as(struct responses_stream *s, const char *status, bool is_t
     size_t begin = out->len;
     put_run_item(s, out, status, true);
     if (!is_taken_back)
-        keep_item(s, str_from(buf_str(out), begin));
+        responses_output_add(&s->output, str_from(buf_str(out), begin),
+                             responses_output_begun(&s->output));
     put_numbered(s, to);
     s->run = ITEM_NONE;
 }
@@ -182,17 +173,17 @@ static void end_run(struct responses_stream *s, const struct face_sink *to)
 
 /* json: the same text, as a string of JSON. */
 static void put_text(struct responses_stream *s, enum item_kind kind, struct str text,
-                     struct str json, const struct face_sink *to)
+                     struct str json, uint64_t seq, const struct face_sink *to)
 {
     bool is_full = s->text_bytes > 0 && s->text_bytes + text.n > MAX_OUTPUT;
     if (s->run != kind) {
         end_run(s, to);
         if (kind == ITEM_MESSAGE)
             s->last = (struct face_said){0};
-        begin_run(s, kind, to);
+        begin_run(s, kind, seq, to);
     } else if (is_full) { /* more of the same run, in a separate item */
         end_run(s, to);
-        begin_run(s, kind, to);
+        begin_run(s, kind, seq, to);
     }
     if (kind == ITEM_MESSAGE)
         face_said_add_to(&s->all, &s->last, text);
@@ -211,7 +202,7 @@ static void on_text(struct responses_stream *s, enum item_kind kind, const struc
 {
     struct str text = face_text(e, "text", &s->scratch);
     if (text.n)
-        put_text(s, kind, text, face_json(e, "text", &s->json), to);
+        put_text(s, kind, text, face_json(e, "text", &s->json), e->seq, to);
 }
 
 /* Streamed text stays when it equals the answer, as a whole or in its last run. */
@@ -226,7 +217,22 @@ static void on_final_answer(struct responses_stream *s, const struct face_event 
         end_run_as(s, "incomplete", true, to);
     s->all = (struct face_said){0};
     if (output.n)
-        put_text(s, ITEM_MESSAGE, output, face_json(e, "output", &s->json), to);
+        put_text(s, ITEM_MESSAGE, output, face_json(e, "output", &s->json), 0, to);
+}
+
+/* Numbers that a client has stay: so withdrawn text is told as it was, its open item ends as
+ * incomplete, and the final output has none of it. A run never lies across the border, since each
+ * settled point ends it. */
+static void responses_resumed(struct responses_stream *s, const struct face_event *e,
+                              const struct face_sink *to)
+{
+    uint64_t after;
+    if (!face_takes_back(&s->face, e, &after))
+        return;
+    if (s->run != ITEM_NONE)
+        end_run_as(s, "incomplete", responses_output_begun(&s->output) > after, to);
+    responses_output_withdraw(&s->output, after, &s->all);
+    s->last = (struct face_said){0};
 }
 
 /* --- calls of tools --------------------------------------------------------------------------- */
@@ -271,7 +277,7 @@ static void end_call(struct responses_stream *s, size_t at, const char *status, 
     js_put_key(out, "item");
     size_t begin = out->len;
     put_call_item(s, out, &call, status, result);
-    keep_item(s, str_from(buf_str(out), begin));
+    responses_output_add(&s->output, str_from(buf_str(out), begin), 0);
     put_numbered(s, to);
     s->n_calls--;
     memmove(s->calls + at, s->calls + at + 1, (s->n_calls - at) * sizeof call);
@@ -378,7 +384,7 @@ static void on_input_required(struct responses_stream *s, const struct face_even
         put_numbered(s, to);
     }
     s->n_items++;
-    keep_item(s, buf_str(&item));
+    responses_output_add(&s->output, buf_str(&item), 0);
     s->waits = true;
     buf_done(&item);
     buf_done(&id);
@@ -418,19 +424,6 @@ static void put_state(struct responses_stream *s, const char *type, const char *
     put_response(s, type, &r, to);
 }
 
-/* Lines become members of an array. */
-static struct str output_of(struct responses_stream *s)
-{
-    struct buf *output = &s->output;
-    if (output->len == 0)
-        return STR("");
-    output->len--;
-    for (size_t i = 0; i < output->len; i++)
-        if (output->bytes[i] == '\n')
-            output->bytes[i] = ',';
-    return buf_str(output);
-}
-
 static void finish(struct responses_stream *s, const char *type, struct response *r,
                    const struct face_event *e, const struct face_sink *to)
 {
@@ -438,8 +431,8 @@ static void finish(struct responses_stream *s, const char *type, struct response
     end_run_as(s, is_whole ? "completed" : "incomplete", false, to);
     while (s->n_calls)
         end_call(s, 0, "incomplete", NO_RESULT, to);
-    r->output = output_of(s);
-    r->output_is_cut = s->output_is_cut;
+    r->output = responses_output_text(&s->output);
+    r->output_is_cut = s->output.is_cut;
     r->completed_ms = e->ts;
     put_response(s, type, r, to);
     s->face.is_over = true;
@@ -514,10 +507,10 @@ static void tell_event(struct responses_stream *s, const struct face_event *e,
     case EVENT_TASK_CREATED: /* OpenAI has no event for these */
     case EVENT_PROGRESS:
     case EVENT_CHILD:
-    case EVENT_MESSAGE:
     case EVENT_INPUT_RECEIVED:
-    case EVENT_TASK_RESUMED:
     case EVENT_CUSTOM: break;
+    case EVENT_MESSAGE: end_run(s, to); break; /* a restart may withdraw what follows */
+    case EVENT_TASK_RESUMED: responses_resumed(s, e, to); break;
     case N_EVENT_TYPES: UNREACHABLE();
     }
 }
@@ -550,8 +543,8 @@ static void responses_idle(struct face_stream *face, const struct face_sink *to)
         return;
     struct response r = response_of(s, "in_progress");
     end_run_as(s, "in_progress", false, to);
-    r.output = output_of(s);
-    r.output_is_cut = s->output_is_cut;
+    r.output = responses_output_text(&s->output);
+    r.output_is_cut = s->output.is_cut;
     put_response(s, NULL, &r, to);
     face->is_over = true;
 }
@@ -581,7 +574,7 @@ static void responses_free(struct face_stream *face)
     buf_done(&s->text);
     buf_done(&s->json);
     buf_done(&s->route);
-    buf_done(&s->output);
+    responses_output_done(&s->output);
     buf_done(&s->out);
     buf_done(&s->scratch);
     free(s->conversation_id);
@@ -593,6 +586,7 @@ static void responses_free(struct face_stream *face)
 
 const struct face_ops responses_ops = {
     .name = "responses",
+    .tells_withdrawn = true,
     .make = responses_make,
     .event = responses_event,
     .idle = responses_idle,

@@ -251,6 +251,7 @@ async function frames(world, query, texts, n) {
   const heard = [];
   const end = await new Promise((resolve) => {
     socket.on("close", resolve);
+    socket.on("error", () => {});
     socket.on("message", (text) => heard.push(JSON.parse(text)) === n && resolve(heard));
     socket.on("open", () => texts.forEach((text) => socket.send(text)));
   });

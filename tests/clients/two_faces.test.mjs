@@ -58,7 +58,7 @@ test("begun by the AI SDK, followed by AG-UI", { timeout: 60_000 }, async () => 
   assert.deepEqual(await answer.ended, { text: "one two", end: "completed" });
 });
 
-test("begun by ACP, followed by the AI SDK; begun by AG-UI, loaded by ACP and answered there", { timeout: 60_000 }, async () => {
+test("begun by ACP, followed by the AI SDK; begun by AG-UI, loaded by ACP and answered there", { timeout: 180_000 }, async () => {
   const { token } = await world.guest();
   const gate = world.gate();
   const acp = await Acp.open(world, token, { permit: () => ({ outcome: { outcome: "selected", optionId: "allow" } }) });

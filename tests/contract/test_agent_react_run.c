@@ -89,19 +89,19 @@ static void test_react_other_lines_are_ignored(void **state)
     assert_int_equal(script.n_turns, 1);
 }
 
-static void test_react_inbox_has_a_limit(void **state)
+static bool is_asked(void)
 {
-    static char line[100100];
-    size_t n = 0;
+    return script.n_turns > 0;
+}
+
+static void test_react_message_is_left_to_core_within_a_turn(void **state)
+{
     (void)state;
-    START(WAIT);
-    snprintf(line, sizeof line, json("{'type':'message','from':'user','content':'%0*d'}"), 100000,
-             0);
-    turn_loop(3);
-    while (deliver(line))
-        n++;
-    assert_int_equal(n, REACT_INBOX / 100060);
-    assert_true(deliver(MESSAGE("small")));
+    START(SAY("A"), WAIT);
+    wait_until(is_asked);
+    assert_false(agent_react_ops.deliver(probe.run, str_of(MESSAGE("not now"))));
+    assert_false(agent_react_ops.is_deaf(probe.run)); /* but later */
+    assert_true(agent_react_ops.picks);
 }
 
 /* An object so many levels deep. */
@@ -185,7 +185,8 @@ static void test_react_approval_shows_arguments_as_deep_as_may_be(void **state)
     struct buf arguments = {0}, question = {0};
     put_nested(&arguments, MAX_JSON_DEPTH);
     buf_putf(&question,
-             json("input_required {'input_id':'ask-1','kind':'approval','prompt':'May it?',"
+             json("input_required {'input_id':'ask-1','call_id':'c','kind':'approval',"
+                  "'prompt':'May it?',"
                   "'tool':'careful','arguments':%s}\n"),
              arguments.bytes);
     struct act acts[] = {CALL("c", "careful", arguments.bytes), DONE, SAY("I see."), DONE};
@@ -338,7 +339,7 @@ int main(void)
         TEST(test_react_other_lines_are_ignored),
         TEST(test_react_message_around_the_deepest_result_enters),
         TEST(test_react_approval_shows_arguments_as_deep_as_may_be),
-        TEST(test_react_inbox_has_a_limit),
+        TEST(test_react_message_is_left_to_core_within_a_turn),
         TEST(test_react_cancel_and_kill_end_it_at_once),
         TEST(test_react_cancel_between_calls_leaves_the_rest),
         TEST(test_react_cancel_from_inside_an_event),

@@ -101,10 +101,9 @@ static void test_builtin_ids_of_calls_differ_within_a_run(void **state)
 {
     (void)state;
     ask_after(NULL, "1+1");
-    assert_true(agent_react_ops.deliver(
-        probe.run, str_of(json("{'type':'message','from':'user','content':'2+2'}"))));
-    assert_true(agent_react_ops.deliver(
-        probe.run, str_of(json("{'type':'message','from':'user','content':'what is my name?'}"))));
+    assert_true(probe_deliver(json("{'type':'message','from':'user','content':'2+2'}")));
+    assert_true(
+        probe_deliver(json("{'type':'message','from':'user','content':'what is my name?'}")));
     expect_end(RUN_DONE, "");
     assert_null(strstr(text_of(&probe.log), "call_2"));
     assert_has(text_of(&probe.tokens), "`2 + 2` is **4**.\n\nYou have not told me");

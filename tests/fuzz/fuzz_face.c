@@ -148,17 +148,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         const struct responses_state state = {.way = data[0] & 0x20 ? RESPONSES_WHOLE
                                                                     : RESPONSES_EVENTS};
         struct buf first = {0}, again = {0};
-        const struct face_task task = {.task_id = STR("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
-                                       .conversation_id = STR("c"),
-                                       .agent = STR("a"),
-                                       .request = faces[i] == &openai_ops ? (const void *)&openai
-                                                  : faces[i] == &responses_ops
-                                                      ? (const void *)&state
-                                                  : faces[i] == &a2a_ops ? (const void *)&asked
-                                                  : faces[i] == &acp_server_ops ? &prompt
-                                                                                : NULL,
-                                       .after_answer = data[0] & 0x80 ? STR("q") : STR_NULL};
-        struct face_stream *a = faces[i]->make(&task), *b = faces[i]->make(&task);
+        const struct face_task task = {
+            .task_id = STR("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+            .conversation_id = STR("c"),
+            .agent = STR("a"),
+            .request = faces[i] == &openai_ops       ? (const void *)&openai
+                       : faces[i] == &responses_ops  ? (const void *)&state
+                       : faces[i] == &a2a_ops        ? (const void *)&asked
+                       : faces[i] == &acp_server_ops ? &prompt
+                                                     : NULL,
+            .retracted = data[0] & 0x08 ? STR("[[1,3],[5,9]]") : STR_NULL,
+            .after_answer = data[0] & 0x80 ? STR("q") : STR_NULL};
+        struct face_stream *a = face_stream_make(faces[i], &task);
+        struct face_stream *b = face_stream_make(faces[i], &task);
         tell(a, rest, 0, &first);
         tell(b, rest, 0, &again);
         ASSERT(str_eq(buf_str(&first), buf_str(&again)));

@@ -182,8 +182,8 @@ def test_g02_message_before_the_first_word(client, server):
     task = client.chat("first")
     client.event(task, "token")
     client.call("send", **ids(task), content="second")
-    client.event(task, "message")
     seen.set()
+    client.event(task, "message")
     client.wait_terminal(task)
     assert client.task(task)["output"] == "Two."
 

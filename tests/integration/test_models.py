@@ -474,8 +474,8 @@ def test_inbox_message_enters_between_turns(client, server):
     server.wait_requests(1)
     client.call("send", task_id=task["task_id"], conversation_id=task["conversation_id"],
                 content="hurry up")
-    client.event(task, "message")
     go.set()
+    client.event(task, "message")
     client.wait_terminal(task)
     said = messages_of(server.requests[1])
     assert [role for role, _ in said] == ["system", "user", "assistant", "tool", "user"]

@@ -302,16 +302,17 @@ def n_waiting(gateway):
 
 
 def test_end_that_a_wait_has_given_is_not_told_by_a_notice_that_waits_since_before_a_restart(own):
-    gate = own.path()
+    gate, later = own.path(), own.path("later")
     with Client(own) as client:
         conversation, started = start(client, f"{until(gate)}; echo out", notify_on_complete=True)
         session = started["session_id"]
-        client.chat(message(terminal(until(own.path("never")))), conversation=conversation)
+        client.chat(message(terminal(until(later))), conversation=conversation)
         waits = client.chat(message(process("wait", session)), conversation=conversation, when_busy="enqueue")
         touch(gate)
         wait_until(lambda: n_waiting(own) == 1, "the notice")
-    with restart(own, client) as again:  # what waited for its turn has it now, and the notice waits on
+    with restart(own, client) as again:
         again.resume(waits)
+        touch(later)  # what goes on ends; what waited for its turn has it now, and the notice waits on
         (seen,) = commands.outputs(list(again.events(waits)))
         assert (seen["status"], seen["output"]) == ("exited", "out\n")
         wait_until(lambda: n_waiting(own) == 0, "its end")
@@ -450,9 +451,13 @@ def test_command_that_is_waited_for_ends_with_its_call(client, own):
         pathlib.Path(pid_file).unlink()
         task = mine.chat(message(terminal(f"echo $$ > {pid_file}; {until(gate)}")))
         pid = int(wait_until(begun, "the second command"))
-    with restart(own, mine) as again:
-        wait_until(lambda: not is_alive(pid), "the end of a command whose gateway was killed")
-        assert again.task(task)["error"]["code"] == "orphaned"
+    with restart(own, mine) as again:  # which its task goes on to wait for
+        again.resume(task)
+        again.event(task, "task.resumed")
+        assert is_alive(pid)
+        again.call("cancel", **ids(task))
+        assert again.wait_terminal(task)["data"]["status"] == "cancelled"
+        wait_until(lambda: not is_alive(pid), "the end of a command that an earlier gateway started")
         wait_until(lambda: not list((own.data / "processes").iterdir()), "its folder to go")
 
 

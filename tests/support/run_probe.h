@@ -22,6 +22,11 @@ struct probe {
     struct buf tokens;  /* their text, joined */
     struct buf thought; /* likewise of thinking */
     struct buf final;   /* the last final_answer */
+    struct buf notes;   /* each with a newline */
+    struct buf waiting; /* messages that were refused, one a line */
+    struct buf result;  /* the last */
+    bool holds;         /* nothing is committed; how often the run waits for that */
+    unsigned n_waits, n_unknown;
     size_t n_events, n_tokens, n_finals;
     size_t pause_at; /* on_event returns false after that many events; 0: never */
     void (*on_event)(struct probe *p);
@@ -45,6 +50,11 @@ static inline bool probe_on_event(void *task, const struct agent_line *line)
 {
     struct probe *p = task;
     assert_false(p->ended);
+    if (line->kind == LINE_RESULT) {
+        buf_clear(&p->result);
+        put(&p->result, line->data);
+        return true;
+    }
     assert_int_equal(line->kind, LINE_EVENT);
     assert_true(line->data.n < MAX_EVENT_LINE);
     p->n_events++;
@@ -81,7 +91,59 @@ static inline void probe_on_end(void *task, enum run_end end, struct str text)
     p->text[text.n] = 0;
 }
 
-static const struct run_events run_events = {.on_event = probe_on_event, .on_end = probe_on_end};
+static inline void probe_on_note(void *task, bool standing, struct str bytes)
+{
+    struct probe *p = task;
+    assert_false(standing);
+    buf_putstr(&p->notes, bytes);
+    put(&p->notes, STR("\n"));
+}
+
+static inline void probe_when_committed(void *task)
+{
+    struct probe *p = task;
+    p->n_waits++;
+    if (!p->holds)
+        p->ops->proceed(p->run);
+}
+
+static inline void probe_on_unknown(void *task, struct str tool)
+{
+    (void)tool;
+    ((struct probe *)task)->n_unknown++;
+}
+
+/* The oldest line that waits is offered, until one is refused. */
+static inline void probe_on_room(void *task)
+{
+    struct probe *p = task;
+    while (p->waiting.len) {
+        const char *newline = memchr(p->waiting.bytes, '\n', p->waiting.len);
+        size_t n = (size_t)(newline - p->waiting.bytes);
+        if (!p->ops->deliver(p->run, (struct str){p->waiting.bytes, n}))
+            return;
+        buf_consume(&p->waiting, n + 1);
+    }
+}
+
+static const struct run_events run_events = {.on_event = probe_on_event,
+                                             .on_room = probe_on_room,
+                                             .on_end = probe_on_end,
+                                             .on_note = probe_on_note,
+                                             .when_committed = probe_when_committed,
+                                             .on_unknown = probe_on_unknown};
+
+/* As core does: a line that is refused waits until there is room.  False: it is never taken. */
+static inline bool probe_deliver(const char *line)
+{
+    if (probe.ops->is_deaf(probe.run))
+        return false;
+    if (probe.ops->deliver(probe.run, str_of(line)))
+        return true;
+    buf_puts(&probe.waiting, line);
+    put(&probe.waiting, STR("\n"));
+    return true;
+}
 
 /* history NULL: none.  Returns the error from start; "" when it started. */
 static inline const char *probe_start(const struct agent_ops *ops, void *settings, struct str input,
@@ -155,6 +217,9 @@ static inline void finish(void)
     buf_done(&probe.tokens);
     buf_done(&probe.thought);
     buf_done(&probe.final);
+    buf_done(&probe.notes);
+    buf_done(&probe.waiting);
+    buf_done(&probe.result);
     probe = (struct probe){0};
 }
 

@@ -147,7 +147,7 @@ static inline void start_acts(const struct act *acts, size_t n)
 
 static inline bool deliver(const char *line)
 {
-    return agent_react_ops.deliver(probe.run, str_of(line));
+    return probe_deliver(line);
 }
 
 #define MESSAGE(text) "{\"type\":\"message\",\"from\":\"user\",\"content\":\"" text "\"}"

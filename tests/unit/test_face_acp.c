@@ -252,10 +252,11 @@ static void test_text_that_a_restart_withdrew_is_not_told(void **state)
     (void)state;
     peer.has_begun = true;
     (void)send(SENT_PROMPT);
-    stream = acp_server_ops.make(&(struct face_task){.task_id = STR(TID),
-                                                     .conversation_id = STR("c-1"),
-                                                     .retracted = STR("[[3,6],[\"x\"]]"),
-                                                     .request = x.state});
+    stream =
+        face_stream_make(&acp_server_ops, &(struct face_task){.task_id = STR(TID),
+                                                              .conversation_id = STR("c-1"),
+                                                              .retracted = STR("[[3,6],[\"x\"]]"),
+                                                              .request = x.state});
     tell(3, EVENT_TOKEN, "{\"text\":\"one \"}");
     tell(4, EVENT_TOKEN, "{\"text\":\"tw\"}");
     tell(5, EVENT_THINKING, "{\"text\":\"hm\"}");

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
+import { WAIT_MS } from "../../clients/support/until.mjs";
 import { World } from "../../clients/support/world.mjs";
 import { browser } from "./browser.mjs";
 
@@ -44,6 +45,7 @@ export async function site(t, makeScript) {
   script = await makeScript(world.base, token);
   const page = await (await browser()).newPage();
   t.after(() => page.close());
+  page.setDefaultTimeout(WAIT_MS);
   await page.goto(origin);
   return { page, world, token };
 }

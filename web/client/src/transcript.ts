@@ -35,6 +35,8 @@ export interface Transcript {
   readonly agent: string | null;
   readonly input: string | null;
   readonly started: boolean;
+  /** How often it went on after a restart of the gateway. */
+  readonly resumed: number;
   /** Everything in the order of the stream: what a page shows. */
   readonly parts: readonly Part[];
   /** The answer: all tokens, or the final answer in their place. */
@@ -55,6 +57,7 @@ export const BLANK: Transcript = {
   agent: null,
   input: null,
   started: false,
+  resumed: 0,
   parts: [],
   text: "",
   thinking: "",
@@ -82,6 +85,8 @@ function news(so: Transcript, told: TaskEvent): Partial<Transcript> | undefined 
       return { agent: data.agent, input: data.input };
     case "task.started":
       return { started: true };
+    case "task.resumed":
+      return { resumed: so.resumed + 1, ...withdrawn(so, data.keep) };
     case "thinking":
       return { thinking: so.thinking + data.text, parts: longer(parts, "thinking", from, data.text) };
     case "token":
@@ -133,6 +138,18 @@ function longer(
   const last = parts.at(-1);
   if (last?.type !== type) return [...parts, { seq, type, text }];
   return [...parts.slice(0, -1), { ...last, text: last.text + text }];
+}
+
+/** Without the text that is said anew: what remains is counted, in characters of either kind. */
+function withdrawn(so: Transcript, keep = { text: Infinity, thinking: Infinity }) {
+  const kept = { text: "", thinking: "" };
+  const parts = so.parts.flatMap((part): Part | Part[] => {
+    if (!("text" in part)) return part;
+    const text = [...part.text].slice(0, keep[part.type] - [...kept[part.type]].length).join("");
+    kept[part.type] += text;
+    return text ? { ...part, text } : [];
+  });
+  return { parts, ...kept };
 }
 
 /** The answer replaces all text so far, unless it equals that text. */

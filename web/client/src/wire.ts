@@ -30,6 +30,8 @@ export interface TaskSummary {
   parent?: Parent | null;
   started_at?: number | null;
   completed_at?: number | null;
+  /** Pairs of N and R: the text of the events after N and before R is withdrawn.  Not in lists and pushes. */
+  retracted?: readonly (readonly [number, number])[] | null;
 }
 
 /** The reply to `task`: the summary and what lists and pushes leave out. */
@@ -97,17 +99,31 @@ export type CustomData = keyof CustomEvents extends never
 export interface EventData {
   "task.created": { agent: string; input: string; name?: string; description?: string };
   "task.started": Record<string, never>;
+  /**
+   * The gateway was restarted, and the task goes on.  The text of the events after `retracts` is
+   * withdrawn: `keep` says how many characters (code points) remain of all tokens, and of all
+   * thoughts.
+   */
+  "task.resumed": {
+    attempt: number;
+    why: "restart" | "takeover";
+    planned?: boolean;
+    retracts?: number;
+    keep?: { text: number; thinking: number };
+  };
   thinking: { text: string };
   token: { text: string };
   tool_call: { call_id: string; name: string; arguments: Record<string, unknown> };
   tool_result: { call_id: string; name: string; output: string; is_error?: boolean };
   progress: { progress: number; note?: string };
-  child: { task_id: string; name?: string; description?: string };
+  child: { task_id: string; name?: string; description?: string; call_id?: string };
   message: { from: string; content: string };
   input_required: {
     input_id: string;
     kind: "approval" | "question" | "budget";
     prompt: string;
+    /** The tool_call in which it asks, if any. */
+    call_id?: string;
     tool?: string;
     arguments?: Record<string, unknown>;
     /** Answers to choose from, for approvals beside true and false: a text is its own answer, an object's `id` is. */

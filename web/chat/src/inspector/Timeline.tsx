@@ -10,6 +10,7 @@ export type Lane = (typeof lanes)[number];
 const laneOfEvent: Partial<Record<TaskEvent["event"], Lane>> = {
   "task.created": "life",
   "task.started": "life",
+  "task.resumed": "life",
   "task.completed": "life",
   "task.failed": "life",
   token: "text",

@@ -14,6 +14,8 @@ function marksOf({ text, partial, task }: Said): string {
   } else if (task?.status !== "failed" && text !== "" && partial) {
     marks.push("This is a part of the answer");
   }
+  const resumed = task?.transcript.resumed ?? 0;
+  if (resumed > 0) marks.push(resumed === 1 ? "Went on after a restart" : `Went on after ${resumed} restarts`);
   if (task && task.transcript.first > 1) marks.push("The beginning is no longer kept");
   return marks.join(" · ");
 }

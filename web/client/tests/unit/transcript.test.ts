@@ -27,6 +27,32 @@ describe("transcript", () => {
     expect(so.text).toBe("B");
   });
 
+  it("cuts what a restart has withdrawn, by characters, and keeps all else", () => {
+    const call = { call_id: "1", name: "clock", arguments: {} };
+    const before = [
+      ["token", { text: "a👍" }],
+      ["tool_call", call],
+      ["tool_result", { call_id: "1", name: "clock", output: "noon" }],
+      ["thinking", { text: "hm" }],
+      ["token", { text: "b👍c" }],
+      ["token", { text: "d" }],
+    ] as const;
+    const keep = { text: 4, thinking: 0 };
+    const so = told(
+      ...(before as any),
+      ["task.resumed", { attempt: 2, why: "restart", retracts: 5, keep }],
+      ["token", { text: "!" }],
+    );
+    expect(so).toMatchObject({ text: "a👍b👍!", thinking: "", resumed: 1, last: 8 });
+    expect(so.parts).toMatchObject([
+      { seq: 1, type: "text", text: "a👍" },
+      { seq: 2, type: "tool", tool: { output: "noon" } },
+      { seq: 5, type: "text", text: "b👍!" },
+    ]);
+    const all = told(...(before as any), ["task.resumed", { attempt: 2, why: "restart" }]);
+    expect(all).toMatchObject({ text: "a👍b👍cd", thinking: "hm", resumed: 1 });
+  });
+
   it("brings calls and results together", () => {
     const call = { call_id: "1", name: "clock", arguments: { zone: "UTC" } };
     const result = { call_id: "1", name: "clock", output: "noon", is_error: false };
