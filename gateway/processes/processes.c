@@ -105,6 +105,11 @@ static void processes_finish(struct process *p)
         close(folder);
     stop_watching(p);
     hub_give_slot(p->all->o.hub);
+    process_ended(p);
+}
+
+void process_ended(struct process *p)
+{
     log_event(LEVEL_INFO, "process", "ended", LOG_TEXT("id", p->id),
               LOG_TEXT("state", keep_state_name(p->status.state)),
               LOG_INT("code", p->status.exit_code));
@@ -249,9 +254,13 @@ struct process *process_claim(struct processes *all, const struct tool_caller *c
 static void on_tick(struct timer *timer)
 {
     struct processes *all = container_of(timer, struct processes, tick);
-    bool more = go_round(all), again = more;
+    bool more = go_round(all), again = more, young = false;
     list_each (it, &all->list) {
         struct process *p = list_item(it, struct process, node);
+        if (p->young) {
+            young |= process_is_still_young(p);
+            continue; /* it may be gone */
+        }
         again |= process_watch_tell(p) || p->watch.on;
         if (!process_runs(p) && p->told == UNTOLD && !(p->unclaimed && p->never_began)) {
             process_tell_end(p);
@@ -259,8 +268,8 @@ static void on_tick(struct timer *timer)
         }
         again |= look_for_claim(p); /* last: it may be gone then */
     }
-    if (again)
-        processes_arm_tick(all, more ? LOOK_MORE_MS : TICK_MS);
+    if (again || young)
+        processes_arm_tick(all, more ? LOOK_MORE_MS : young ? YOUNG_MS : TICK_MS);
 }
 
 /* --- starting --------------------------------------------------------------------------------- */
@@ -419,6 +428,7 @@ void process_wait(struct process *p, struct process_waiter *waiter)
 
 void process_kill(struct process *p)
 {
+    p->to_end = true;
     if (!p->keeper)
         return;
     syscall(SYS_pidfd_send_signal, p->keeper->pidfd, SIGTERM, NULL, 0);

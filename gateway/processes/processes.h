@@ -62,6 +62,8 @@ struct process {
     bool unclaimed;   /* one did, and the task that did goes on: its call may ask for it */
     bool claimed;     /* its call has asked, and was not answered yet */
     bool never_began; /* its keeper never lived */
+    bool young;       /* its keeper lives, and has not said yet who it is */
+    bool to_end;      /* process_kill came meanwhile */
     bool left;        /* the gateway stops: the next one answers its call */
     bool forgotten;   /* its conversation is deleted: it is removed when it has ended */
     enum process_told told;

@@ -10,6 +10,7 @@
 #include "gateway/processes/processes.h"
 
 #define TICK_MS 500 /* for notices that could not be told, and watched lines */
+#define YOUNG_MS 20 /* for young processes */
 
 struct processes {
     struct list list; /* of struct process, by start */
@@ -37,6 +38,9 @@ int process_folder(const struct process *p); /* the caller closes it; -1 */
 /* The process owns the descriptor from here on; false when it cannot be watched: still the
  * caller's. */
 bool process_watch_keeper(struct process *p, int pidfd);
+/* A young process: whether it still is one. */
+bool process_is_still_young(struct process *p);
+void process_ended(struct process *p); /* its status is the last: everybody is told */
 void process_take_as_lost(struct process *p, int folder);
 void process_drop(struct process *p);       /* deletes its folder as well */
 void processes_wake(struct processes *all); /* there is a keeper that an earlier gateway started */

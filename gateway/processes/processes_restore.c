@@ -2,6 +2,7 @@
  *
  *   status ended ──────────────────────────────────────────────▶ as it ended
  *   status running, the lock is held, pid and start ticks fit ──▶ adopted
+ *   no status, the lock is held ───────────────────────────────▶ young: looked at again soon
  *   anything else ─────────────────────────────────────────────▶ lost; a keeper that still holds
  *                                                                the lock is told by its own FIFO
  *
@@ -85,6 +86,26 @@ static void adopt(struct process *p, int folder)
     process_take_as_lost(p, folder);
 }
 
+bool process_is_still_young(struct process *p)
+{
+    int folder = process_folder(p);
+    bool has_status = folder >= 0 && keep_status_read(folder, &p->status);
+    p->young = !has_status && folder >= 0 && keep_is_locked(folder);
+    if (has_status && process_runs(p))
+        adopt(p, folder);
+    else if (!has_status && !p->young)
+        process_take_as_lost(p, folder);
+    if (folder >= 0)
+        close(folder);
+    if (p->young)
+        return true;
+    if (!process_runs(p))
+        process_ended(p);
+    else if (p->to_end)
+        process_kill(p);
+    return false;
+}
+
 static void restore(struct processes *all, const char *id)
 {
     struct keep_spec spec;
@@ -100,10 +121,11 @@ static void restore(struct processes *all, const char *id)
     bool has_status = keep_status_read(folder, &p->status);
     if (!has_status)
         p->status = (struct keep_status){0};
-    p->never_began = !has_status && !keep_is_locked(folder);
+    p->young = !has_status && keep_is_locked(folder);
+    p->never_began = !has_status && !p->young;
     p->unclaimed = true;
     processes_arm_tick(all, 0);
-    if (process_runs(p))
+    if (process_runs(p) && !p->young)
         adopt(p, folder);
     if (p->spec.background)
         process_watch_restore(p, folder);
