@@ -16,9 +16,12 @@ struct form_run {
     const struct form_settings *s;
     struct run_events events;
     void *task;
-    struct run *inner, *spent; /* agent_exec's */
+    const struct agent_ops *ops;   /* agent_exec's, of either kind */
+    const struct resumption *from; /* while it goes on after a restart; NULL: it starts */
+    struct run *inner, *spent;
     struct form form;
-    struct buf out;               /* lines of section 8 */
+    struct buf out; /* lines of section 8 */
+    struct buf task_id;
     struct buf owner, id, prompt; /* the conversation's; all of it as a text, when resumed */
     bool resumed, cancelled, kept;
 };
@@ -155,7 +158,30 @@ static void form_on_end(void *task, enum run_end end, struct str text)
     r->events.on_end(r->task, said ? RUN_FAILED : end, said ? failure : text);
 }
 
-static const struct run_events form_events = {.on_line = form_on_line, .on_end = form_on_end};
+/* The beginning of a character is not said yet, so the mark stays before it. */
+static bool form_on_mark(void *task, uint64_t mark)
+{
+    struct form_run *r = form_run_of(task);
+    size_t begun = r->form.text.len;
+    return r->events.on_mark(r->task, mark - begun) && begun == 0;
+}
+
+static void form_on_taken(void *task, uint64_t position)
+{
+    (void)task, (void)position; /* it has no inbox */
+}
+
+static void form_when_committed(void *task)
+{
+    struct form_run *r = form_run_of(task);
+    r->events.when_committed(r->task);
+}
+
+static const struct run_events form_events = {.on_line = form_on_line,
+                                              .on_end = form_on_end,
+                                              .on_mark = form_on_mark,
+                                              .on_taken = form_on_taken,
+                                              .when_committed = form_when_committed};
 
 /* --- the port --------------------------------------------------------------------------------- */
 
@@ -170,10 +196,13 @@ static bool form_launch(struct form_run *r, const char *session, struct str inpu
     exec.feed = s->by_argument ? EXEC_FEED_END : EXEC_FEED_INPUT;
     exec.bytes = form_is_bytes(s->form);
     exec.max_line = FORM_MAX_LINE;
-    struct run_spec spec = {
-        .owner = buf_str(&r->owner), .conversation_id = buf_str(&r->id), .input = input};
+    struct run_spec spec = {.task_id = buf_str(&r->task_id),
+                            .owner = buf_str(&r->owner),
+                            .conversation_id = buf_str(&r->id),
+                            .input = input};
     r->resumed = session != NULL;
-    r->inner = agent_exec_ops.start(&exec, &spec, &form_events, r, ret_error);
+    r->inner = r->from ? r->ops->resume(&exec, &spec, r->from, &form_events, r, ret_error)
+                       : r->ops->start(&exec, &spec, &form_events, r, ret_error);
     free(argument);
     return r->inner != NULL;
 }
@@ -183,10 +212,11 @@ static void form_free(struct run *run)
     if (!run)
         return;
     struct form_run *r = form_run_of(run);
-    agent_exec_ops.free(r->inner);
-    agent_exec_ops.free(r->spent);
+    r->ops->free(r->inner);
+    r->ops->free(r->spent);
     form_done(&r->form);
     buf_done(&r->out);
+    buf_done(&r->task_id);
     buf_done(&r->owner);
     buf_done(&r->id);
     buf_done(&r->prompt);
@@ -206,8 +236,9 @@ static bool form_is_argument(struct str input, char *ret_error)
     return false;
 }
 
-static struct run *form_start(void *settings, const struct run_spec *spec,
-                              const struct run_events *events, void *task, char *ret_error)
+static struct run *form_run(void *settings, const struct run_spec *spec,
+                            const struct resumption *from, const struct run_events *events,
+                            void *task, char *ret_error)
 {
     const struct form_settings *s = settings;
     struct buf session = {0};
@@ -218,6 +249,9 @@ static struct run *form_start(void *settings, const struct run_spec *spec,
     r->s = s;
     r->events = *events;
     r->task = task;
+    r->from = from;
+    r->ops = s->exec.kept ? &agent_kept_ops : &agent_exec_ops;
+    buf_putstr(&r->task_id, spec->task_id);
     buf_putstr(&r->owner, spec->owner);
     buf_putstr(&r->id, spec->conversation_id);
     form_open(&r->form, s->form);
@@ -228,24 +262,31 @@ static struct run *form_start(void *settings, const struct run_spec *spec,
     struct str input = resumes || s->form == AGENT_FORM_TEXT ? spec->input : buf_str(&r->prompt);
     bool started = form_launch(r, resumes ? session.bytes : NULL, input, ret_error);
     buf_done(&session);
+    r->from = NULL;
     if (started)
         return (struct run *)r;
     form_free((struct run *)r);
     return NULL;
 }
 
+static struct run *form_start(void *settings, const struct run_spec *spec,
+                              const struct run_events *events, void *task, char *ret_error)
+{
+    return form_run(settings, spec, NULL, events, task, ret_error);
+}
+
 static void form_cancel(struct run *run)
 {
     struct form_run *r = form_run_of(run);
     r->cancelled = true;
-    agent_exec_ops.cancel(r->inner);
+    r->ops->cancel(r->inner);
 }
 
 static void form_kill(struct run *run)
 {
     struct form_run *r = form_run_of(run);
     r->cancelled = true;
-    agent_exec_ops.kill(r->inner);
+    r->ops->kill(r->inner);
 }
 
 static bool form_deliver(struct run *run, struct str line)
@@ -262,7 +303,8 @@ static bool form_is_deaf(struct run *run)
 
 static void form_unpause(struct run *run)
 {
-    agent_exec_ops.unpause(form_run_of(run)->inner);
+    struct form_run *r = form_run_of(run);
+    r->ops->unpause(r->inner);
 }
 
 const struct agent_ops agent_form_ops = {
@@ -274,4 +316,67 @@ const struct agent_ops agent_form_ops = {
     .is_deaf = form_is_deaf,
     .unpause = form_unpause,
     .free = form_free,
+};
+
+/* --- kept programs ---------------------------------------------------------------------------- */
+
+static struct exec_settings *form_exec(void *settings)
+{
+    struct form_settings *s = settings;
+    return &s->exec;
+}
+
+static bool form_prepare(void *settings, struct str task_id, char *ret_error)
+{
+    return agent_kept_ops.prepare(form_exec(settings), task_id, ret_error);
+}
+
+static void form_settled(void *settings, struct str task_id)
+{
+    agent_kept_ops.settled(form_exec(settings), task_id);
+}
+
+static bool form_is_there(void *settings, struct str task_id, uint64_t *ret_last, char *ret_why)
+{
+    return agent_kept_ops.is_there(form_exec(settings), task_id, ret_last, ret_why);
+}
+
+static struct recall *form_recall(void *settings, struct recall *recall,
+                                  const struct recalled *item, bool *ret_settled)
+{
+    return agent_kept_ops.recall(form_exec(settings), recall, item, ret_settled);
+}
+
+static void form_forget(struct recall *recall)
+{
+    agent_kept_ops.forget(recall);
+}
+
+static void form_proceed(struct run *run)
+{
+    agent_kept_ops.proceed(form_run_of(run)->inner);
+}
+
+static void form_leave(struct run *run)
+{
+    agent_kept_ops.leave(form_run_of(run)->inner);
+}
+
+const struct agent_ops agent_form_kept_ops = {
+    .kind = "exec",
+    .start = form_start,
+    .cancel = form_cancel,
+    .kill = form_kill,
+    .deliver = form_deliver,
+    .is_deaf = form_is_deaf,
+    .unpause = form_unpause,
+    .free = form_free,
+    .prepare = form_prepare,
+    .settled = form_settled,
+    .proceed = form_proceed,
+    .recall = form_recall,
+    .forget = form_forget,
+    .is_there = form_is_there,
+    .resume = form_run,
+    .leave = form_leave,
 };

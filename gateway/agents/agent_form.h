@@ -30,5 +30,8 @@ struct form_settings {
 };
 
 extern const struct agent_ops agent_form_ops;
+/* The same for programs that outlive the gateway (agent_exec.h): of the form text, whose reader
+ * knows nothing but the beginning of a character. */
+extern const struct agent_ops agent_form_kept_ops;
 
 #endif

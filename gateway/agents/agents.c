@@ -121,13 +121,13 @@ static void build_exec(const struct builder *b, const struct config_agent *from,
                                      .agent = from->name,
                                      .data = b->config->data};
     to->is_process = true;
+    build_kept(b, from, to, &h->form.exec);
     if (h->form.form == AGENT_FORM_HOLDFAST) {
-        build_kept(b, from, to, &h->form.exec);
         to->ops = to->outlives ? &agent_kept_ops : &agent_exec_ops;
         to->settings = &h->form.exec;
         return;
     }
-    to->ops = &agent_form_ops;
+    to->ops = to->outlives ? &agent_form_kept_ops : &agent_form_ops;
     to->settings = &h->form;
     to->has_inbox = false;
 }
