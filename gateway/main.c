@@ -121,7 +121,7 @@ static void say_of_mcp(const char *line, bool good)
 
 static void tell_mcp(const char *line, bool good)
 {
-    printf("%s%s\n", good ? "" : "WRONG ", line);
+    printf("%s%s\n", good ? "" : "warning: ", line);
 }
 
 /* file: NULL at a start, for the log. */
@@ -274,10 +274,10 @@ static int doctor(const struct options *o)
         return EXIT_BAD_CONFIG;
     struct sandbox commands = terminal_sandbox(&config);
     descriptors_tell(&config);
+    mcp_check(&config, true, tell_mcp);
     const char *why = spool_probe();
     if (why)
         printf("no agent outlives the gateway here: %s\n", why);
-    mcp_check(&config, true, tell_mcp);
     int code = doctor_run(config.data, o->full, put_bounds, &commands);
     config_done(&config);
     return code;

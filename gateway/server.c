@@ -383,7 +383,7 @@ static bool server_start(struct server *s)
     }
     workers_add_secrets(s->workers, s->secrets);
     open_kept(s);
-    struct agents_rim rim = {s->fetcher, &s->terminal, s->kept,   s->mcp,
+    struct agents_rim rim = {s->fetcher, &s->terminal, s->mcp,    s->kept,
                              &s->loop,   s->workers,   s->secrets};
     if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
@@ -453,8 +453,8 @@ static void server_stop(struct server *s)
     }
     webhooks_close(s->webhooks);
     agents_free(s->agents, s->n_agents);
-    kept_close(s->kept);
     mcp_close(s->mcp);
+    kept_close(s->kept);
     workers_close(s->workers);
     terminal_close(&s->terminal);
     fetcher_close(s->fetcher);

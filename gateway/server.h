@@ -32,8 +32,8 @@ struct server {
     struct webhooks *webhooks;
     struct fetcher *fetcher; /* the agents' own requests */
     struct terminal terminal;
-    struct kept *kept; /* programs that outlive us; NULL: none can */
     struct mcp *mcp;
+    struct kept *kept; /* programs that outlive us; NULL: none can */
     struct workers *workers;
     struct secrets *secrets; /* of the configuration: taken out of what passes by */
     struct agent *agents;

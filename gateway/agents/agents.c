@@ -42,8 +42,8 @@ struct builder {
     const struct config *config;
     struct fetcher *fetcher;
     struct terminal *terminal;
-    struct kept *kept;
     struct mcp *mcp;
+    struct kept *kept;
     uv_loop_t *loop;
     struct workers *workers;
     struct secrets *secrets;
@@ -302,8 +302,8 @@ static bool runs_commands(const struct config *config)
 bool agents_build(const struct config *config, const struct agents_rim *rim, struct agent **ret,
                   size_t *ret_n, char *ret_error, size_t error_bytes)
 {
-    struct builder b = {config,   rim->fetcher, rim->terminal, rim->kept,
-                        rim->mcp, rim->loop,    rim->workers,  rim->secrets};
+    struct builder b = {config,    rim->fetcher, rim->terminal, rim->mcp,
+                        rim->kept, rim->loop,    rim->workers,  rim->secrets};
     char why[SANDBOX_ERROR] = "";
     *ret_n = 0;
     if (runs_commands(config) && !sandbox_prepare(&rim->terminal->sandbox, why)) {

@@ -23,8 +23,8 @@ struct secrets;
 struct agents_rim {
     struct fetcher *fetcher;
     struct terminal *terminal;
-    struct kept *kept; /* exec_kept.h; NULL: no program outlives the gateway */
     struct mcp *mcp;
+    struct kept *kept; /* exec_kept.h; NULL: no program outlives the gateway */
     uv_loop_t *loop;
     struct workers *workers;
     struct secrets *secrets; /* gets those of the agents and their models */

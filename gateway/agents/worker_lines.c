@@ -157,7 +157,7 @@ bool run_take(struct run *r, const struct worker_frame *frame, struct str text)
     return true;
 }
 
-void run_go_on(struct run *r)
+void worker_run_go_on(struct run *r)
 {
     r->paused = false;
     if (r->handing)

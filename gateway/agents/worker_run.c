@@ -103,7 +103,7 @@ void run_adopt(struct run *r, struct instance *i)
     take_place(r, i);
 }
 
-void run_leave(struct run *r)
+void worker_run_leave(struct run *r)
 {
     struct instance *i = r->instance;
     if (!i)
@@ -135,7 +135,7 @@ void run_drop_now(struct run *r)
 
 void run_forget(struct run *r)
 {
-    run_leave(r);
+    worker_run_leave(r);
     run_drop_now(r);
 }
 
@@ -155,7 +155,7 @@ void run_say_gone(struct run *r)
         buf_putc(&i->notes, '\n');
         instance_wake(i, NULL);
     }
-    run_leave(r);
+    worker_run_leave(r);
 }
 
 /* Nothing came of it: the next instance gets all of its lines, from the first on. */
@@ -176,7 +176,7 @@ void run_lose(struct run *r, const char *why)
     r->workers->stats.lost += !r->ended;
     if (r->place == RUN_ADRIFT)
         place_leave(r);
-    run_leave(r);
+    worker_run_leave(r);
     if (r->agent->rerun && nothing_came && r->task && !r->ended && !r->left) {
         run_wait_again(r);
         return;
@@ -305,7 +305,7 @@ static void worker_unpause(struct run *run)
 {
     struct run *r = worker_run_of(run);
     if (!r->left)
-        run_go_on(r);
+        worker_run_go_on(r);
 }
 
 static bool worker_waits(struct run *run)

@@ -134,7 +134,7 @@ void places_due(struct workers *w);  /* soon */
 void run_give(struct run *r, struct instance *i);
 void run_adopt(struct run *r, struct instance *i); /* adrift: its instance is here again */
 void run_lose(struct run *r, const char *why);     /* its instance is gone */
-void run_leave(struct run *r); /* its place is free, but is not given to anybody yet */
+void worker_run_leave(struct run *r); /* its place is free, but is not given to anybody yet */
 void run_drop_now(struct run *r);
 void run_say_gone(struct run *r); /* the worker need not keep it any longer */
 void run_end_with(struct run *r, enum run_end end, struct str text);
@@ -146,7 +146,7 @@ void run_resume(struct run *r, uint64_t received);
 void run_put(struct run *r, uint64_t n, struct str line);
 bool run_acked(struct run *r, uint64_t n); /* false: no such line was sent */
 bool run_take(struct run *r, const struct worker_frame *frame, struct str text);
-void run_go_on(struct run *r); /* it is no longer paused */
+void worker_run_go_on(struct run *r); /* it is no longer paused */
 void run_drop_lines(struct run *r);
 void runs_told(struct workers *w); /* arms the wait for what was noted */
 struct map_key run_key(const struct map_node *node);

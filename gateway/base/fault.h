@@ -33,26 +33,16 @@
     X(REWIND_2, die_rewind_2)           /* the second */                                     \
     X(REWIND_3, die_rewind_3)           /* the third, and the cut behind it */               \
     X(PUNCH, die_punch)                 /* a cut there */                                    \
-    X(LINE_TAKEN, die_line_taken)       /* a line of it was told to core */                  \
-    X(MARK_STAGED, die_mark_staged)     /* and its mark */                                   \
-    X(COMMIT_BEFORE, die_commit_before) /* a batch came to the store */                      \
-    X(COMMIT_AFTER, die_commit_after)   /* and is committed */                               \
-    X(LINE_BYTES, die_line_bytes)       /* the bytes of a line for stdin */                  \
+    X(LINE_BYTES, die_line_bytes)       /* the bytes of a line for its stdin */              \
     X(LINE_NUMBER, die_line_number)     /* its number */                                     \
     X(SPLICE_IN, die_splice_in)         /* a move to stdin */                                \
     X(IN_CUT, die_in_cut)               /* a cut there */                                    \
     X(BIND, die_bind)                   /* the socket of a holder, not started yet */        \
-    X(SPAWN, die_spawn)                 /* its start */                                      \
-    X(CANCEL, die_cancel)               /* it was told to stop */                            \
-    X(FOUND, die_found)                 /* at a start: a holder has answered */              \
-    X(RESUMED, die_resumed)             /* its task goes on, but not its run yet */          \
-    X(ATTACHED, die_attached)           /* its run does */                                   \
-    X(SETTLED, die_settled)             /* the end of its task is committed */               \
-    X(UNLINKED, die_unlinked)           /* and its socket is gone */                         \
-    X(LEAVE, die_leave)                 /* at a planned stop: it was left */                 \
     X(RENAME, die_rename)               /* in a holder: its socket has its name */           \
     X(FORK, die_fork)                   /* in a holder: the start of its program */          \
     X(REPORT, die_report)               /* in a holder: the note of the program's end */     \
+    X(COMMIT_BEFORE, die_commit_before) /* a batch came to the store */                      \
+    X(COMMIT_AFTER, die_commit_after)   /* and is committed */                               \
     X(MODEL_ASKED, die_model_asked)     /* a model was asked for a turn */                   \
     X(MODEL_SAID, die_model_said)       /* a piece of its answer */                          \
     X(NOTE, die_note)                   /* the note of a turn, or of a message */            \
@@ -66,7 +56,17 @@
     X(STAGED, die_staged)               /* at a start: a task.resumed, not committed */      \
     X(REPAIRED, die_repaired)           /* all of them are, and no run has begun */          \
     X(AGAIN, die_again)                 /* a run has begun again */                          \
-    X(LEFT, die_left)                   /* at a planned stop: a run was left */
+    X(LEFT, die_left)                   /* at a planned stop: a run was left */              \
+    X(LINE_TAKEN, die_line_taken)       /* a line of it was told to core */                  \
+    X(MARK_STAGED, die_mark_staged)     /* and its mark */                                   \
+    X(SPAWN, die_spawn)                 /* its start */                                      \
+    X(CANCEL, die_cancel)               /* it was told to stop */                            \
+    X(FOUND, die_found)                 /* at a start: a holder has answered */              \
+    X(RESUMED, die_resumed)             /* its task goes on, but not its run yet */          \
+    X(ATTACHED, die_attached)           /* its run does */                                   \
+    X(SETTLED, die_settled)             /* the end of its task is committed */               \
+    X(UNLINKED, die_unlinked)           /* and its socket is gone */                         \
+    X(LEAVE, die_leave)                 /* at a planned stop: it was left */
 
 enum fault_point {
 #define X(NAME, name) FAULT_##NAME,

@@ -97,12 +97,12 @@ struct config_agent {
     uint32_t form;               /* exec: enum agent_form */
     uint32_t input;              /* form text: enum agent_input */
     char *auth_method;           /* acp: NULL for none */
-    uint32_t pool_idle_s, pool;  /* acp: processes that wait for a next turn */
-    bool kept;                   /* exec: its program outlives the gateway … */
-    uint32_t keep_s;             /* … by so long at most */
     struct {
         bool files, terminals; /* acp: what the gateway serves as its client */
     } client;
+    uint32_t pool_idle_s, pool;         /* acp: processes that wait for a next turn */
+    bool kept;                          /* exec: its program outlives the gateway … */
+    uint32_t keep_s;                    /* … by so long at most */
     char *url;                          /* http */
     struct config_upstream upstream;    /* http */
     uint32_t max_turns;                 /* react */

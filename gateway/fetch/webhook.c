@@ -22,6 +22,8 @@
 static const struct config_hook of_tasks = {
     .name = OUTBOX_OF_TASKS, .timeout_s = 5, .give_up_s = 600, .at_once = 16};
 #define OWNER_AT_ONCE 2 /* of one owner's webhooks */
+#define OWNER_ITEMS (HOOK_ITEMS / 4)
+#define OWNER_BYTES (HOOK_BYTES / 4)
 
 struct entry {
     struct list node;
@@ -122,22 +124,52 @@ static void drop_entry(struct entry *e)
 
 static void webhook_give_up(struct entry *e);
 
+/* Whether the owner has no more entries in the window than a share of it. */
+static bool owner_has_room(const struct hook *h, uint64_t owner, size_t bytes)
+{
+    const struct list *const lists[] = {&h->waiting, &h->flying, &h->over};
+    size_t n = 0;
+    for (size_t i = 0; i < countof(lists); i++)
+        list_each (it, lists[i]) {
+            const struct entry *e = list_item(it, const struct entry, node);
+            n += e->owner == owner;
+            bytes += e->owner == owner ? e->len : 0;
+        }
+    return n == 0 || (n < OWNER_ITEMS && bytes <= OWNER_BYTES);
+}
+
 /* A full window of tasks' webhooks is one of servers that do not answer: the one that was tried
  * most often makes room. */
 static bool webhook_make_room(struct hook *h, size_t bytes)
 {
-    while (h->config == &of_tasks && !webhook_has_room(h, bytes)) {
-        struct entry *worst = NULL;
+    while (!webhook_has_room(h, bytes) && !list_is_empty(&h->waiting)) {
+        struct entry *worst = list_item(h->waiting.next, struct entry, node);
         list_each (it, &h->waiting) {
             struct entry *e = list_item(it, struct entry, node);
-            if (e->tries > (worst ? worst->tries : 0))
+            if (e->tries > worst->tries)
                 worst = e;
         }
-        if (!worst)
-            break;
         webhook_give_up(worst);
     }
     return webhook_has_room(h, bytes);
+}
+
+/* False: it waits in the store. Those of tasks' webhooks never do: nobody's wait for others'. */
+static bool webhook_admit(struct hook *h, const struct outbox_record *row)
+{
+    if (h->config != &of_tasks && !webhook_has_room(h, row->body.n))
+        return false;
+    if (h->config != &of_tasks || (owner_has_room(h, hash_of_owner(h, row->body), row->body.n) &&
+                                   webhook_make_room(h, row->body.n))) {
+        add_entry(h, row);
+        return true;
+    }
+    h->loaded = row->key;
+    h->all->stats.given_up++;
+    log_event_limited(LEVEL_WARN, "webhook", "given_up", LOG_TEXT("hook", name_of(h)),
+                      LOG_STR("id", row->id), LOG_INT("tries", 0));
+    outbox_take(h->all->hub, row->key);
+    return true;
 }
 
 static void on_loaded(void *arg, int status, struct answer *answer)
@@ -149,11 +181,8 @@ static void on_loaded(void *arg, int status, struct answer *answer)
     bool full = false;
     if (status < 0)
         h->ask_at = now(h->all) + FIRST_RETRY_MS;
-    for (size_t i = 0; i < answer->n_outbox && !full; i++) {
-        full = !webhook_make_room(h, answer->outbox[i].body.n);
-        if (!full)
-            add_entry(h, &answer->outbox[i]);
-    }
+    for (size_t i = 0; i < answer->n_outbox && !full; i++)
+        full = !webhook_admit(h, &answer->outbox[i]);
     h->behind = status < 0 || full || answer->more || h->missed;
     h->missed = false;
     proceed(h->all);
@@ -161,8 +190,8 @@ static void on_loaded(void *arg, int status, struct answer *answer)
 
 static void webhook_load(struct hook *h)
 {
-    if (!h->behind || h->asking || h->ask_at > now(h->all) || h->n > HOOK_ITEMS / 2 ||
-        h->bytes > HOOK_BYTES / 2)
+    bool is_full = h->n > HOOK_ITEMS / 2 || h->bytes > HOOK_BYTES / 2;
+    if (!h->behind || h->asking || h->ask_at > now(h->all) || (is_full && h->config != &of_tasks))
         return;
     h->asking = true;
     hub_query(h->all->hub,
@@ -181,10 +210,9 @@ static void on_posted(void *arg, const struct outbox_record *entry)
         struct hook *h = &w->hooks[i];
         if (!str_eq(entry->hook, str_of(h->config->name)))
             continue;
-        if (h->behind || !webhook_make_room(h, entry->body.n)) {
+        if (h->behind || !webhook_admit(h, entry)) {
             h->behind = h->missed = true;
         } else {
-            add_entry(h, entry);
             timer_arm(&w->hub->clock, &w->timer, now(w));
         }
     }

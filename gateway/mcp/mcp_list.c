@@ -11,8 +11,10 @@ static bool is_allowed(const struct config_mcp *c, const char *name)
     return c->allow.n == 0;
 }
 
+/* The hint is believed where it decides about approval, too. */
 static void take_entry(struct mcp_list *list, struct mcp_tool *tool)
 {
+    bool only_reads = tool->is_read_only && list->server->config->approve != MCP_APPROVE_ALWAYS;
     struct mcp_entry *e = &list->entries[list->n++];
     e->facts = *tool;
     *tool = (struct mcp_tool){0};
@@ -20,6 +22,7 @@ static void take_entry(struct mcp_list *list, struct mcp_tool *tool)
     e->tool = (struct tool){.name = e->facts.alias,
                             .description = e->facts.description,
                             .parameters = e->facts.parameters,
+                            .again = only_reads ? TOOL_AGAIN : TOOL_NEVER,
                             .settings = e};
     mcp_call_init(&e->tool);
 }

@@ -128,6 +128,7 @@ struct mcp_server {
     enum mcp_phase phase;
     enum mcp_era era;
     bool wanted;  /* an agent lists it */
+    bool begun;   /* mcp_start has come */
     bool stopped; /* mcp_stop */
     bool lists;   /* a list is under way */
     bool says_changes, has_tasks;

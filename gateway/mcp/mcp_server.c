@@ -119,7 +119,7 @@ static void forget_all(struct mcp_server *s)
 
 bool mcp_server_is_starting(const struct mcp_server *s)
 {
-    return s->phase != MCP_STOPPED && s->phase != MCP_READY;
+    return s->phase == MCP_STOPPED ? !s->begun && !s->stopped : s->phase != MCP_READY;
 }
 
 static void close_link(struct mcp_server *s, bool kill)
@@ -169,6 +169,7 @@ void mcp_server_died(struct mcp_server *s, const char *why)
 void mcp_server_open(struct mcp_server *s)
 {
     char why[MCP_WHY];
+    s->begun = true;
     s->messages = bucket_full(MESSAGES_BURST, mcp_now(s));
     s->kbytes = bucket_full(KBYTES_BURST, mcp_now(s));
     s->phase = MCP_PROBING;

@@ -236,6 +236,36 @@ static void test_config_coders_for_guests_are_warned_of(void **state)
 
 #define WORKER_AGENT "{'name':'a','kind':'worker'}"
 
+#define MODEL(more)                                                             \
+    json("{'models':[{'name':'m','base_url':'http://a','model':'x'," more "}]," \
+         "'agents':[{'name':'a'}]}")
+
+static void test_config_models_have_the_keys_of_their_api(void **state)
+{
+    const struct {
+        const char *text, *faults;
+    } rows[] = {
+        {MODEL("'api':'chat','max_tokens':5"),
+         "models[0].max_tokens: is for the api responses or anthropic only\n"},
+        {MODEL("'api':'responses','thinking_tokens':5"),
+         "models[0].thinking_tokens: is for the api anthropic only\n"},
+        {MODEL("'api':'anthropic','thinking_tokens':5,'effort':'low'"),
+         "models[0].thinking_tokens: cannot be used together with effort\n"},
+        {MODEL("'api':'anthropic','thinking_tokens':5,'max_tokens':5"),
+         "models[0].thinking_tokens: must be less than max_tokens\n"},
+        {json("{'agents':[{'name':'a','kind':'source','budget':{'tokens':5}}]}"),
+         "agents[0].budget: is for agents of kind react only\n"},
+    };
+    struct config c;
+    (void)state;
+
+    for (size_t i = 0; i < countof(rows); i++)
+        assert_faults(rows[i].text, rows[i].faults);
+    c = load(MODEL("'api':'anthropic','thinking_tokens':5,'max_tokens':6"), NULL);
+    assert_int_equal(c.models[0].api, API_ANTHROPIC);
+    config_done(&c);
+}
+
 static void test_config_mcp_servers_are_programs_or_urls(void **state)
 {
     const struct {
@@ -339,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_config_agents_must_fit_their_kind),
         cmocka_unit_test(test_config_coders_work_in_the_conversations_folder),
         cmocka_unit_test(test_config_coders_for_guests_are_warned_of),
+        cmocka_unit_test(test_config_models_have_the_keys_of_their_api),
         cmocka_unit_test(test_config_mcp_servers_are_programs_or_urls),
         cmocka_unit_test(test_config_agents_list_tools_of_mcp_servers),
         cmocka_unit_test(test_config_workers_and_their_agents_name_each_other),

@@ -28,8 +28,8 @@ FIXTURES = [
      "response": {"reasoning": "Let me think of six times seven.", "content": "42 🌊"}},
     {"match": {"userMessage": "fail"},
      "response": {"error": {"message": "all busy", "type": "server_error"}, "status": 503}},
-    {"match": {"userMessage": "drop"}, "response": {"content": STORY}, "latency": 20, "chunkSize": 4,
-     "disconnectAfterMs": 150},
+    {"match": {"userMessage": "drop"}, "response": {"content": STORY}, "latency": 60, "chunkSize": 4,
+     "disconnectAfterMs": 1000},
     {"match": {"userMessage": "story"}, "response": {"content": STORY}, "latency": 10},
     {"match": {"userMessage": "saga"}, "response": {"content": STORY * 100}, "latency": 25},
 ]
@@ -114,7 +114,8 @@ def test_other_apis(client, aimock, api, path):
     task, _ = client.finish("fail", agent=api)
     assert (task["error"]["reason"], "all busy" in task["error"]["message"]) == ("model_overloaded", True)
     task, events = client.finish("drop it", agent=api)
-    assert "broke off" in task["error"]["message"] and task["output"] == text_of(events)
+    assert task["status"] == "failed" and task["error"]["reason"] in ("broke_off", "model_unreachable"), task
+    assert task.get("output", "") == text_of(events)  # a slow server may have said nothing
 
 
 def test_thinking_and_unknown_tools(client):

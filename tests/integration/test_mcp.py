@@ -1,11 +1,13 @@
 """MCP servers over stdio behind a react agent: what they can do, in both protocol versions."""
 
+import contextlib
 import json
+import os
 
 import pytest
 
 from gateway import wait_until
-from holdfast import ids
+from holdfast import Client, ids
 from mcp_kit import Talk, agent, data, gateway_of, heard, of, offered, results, scripted, steps, turn
 from model_server import ModelServer
 
@@ -346,3 +348,27 @@ def test_metrics_count_calls_and_failures(talk, gateway):
     assert count("holdfast_mcp_failures_total", 'server="mute",kind="refused"') == failed + 1
     assert count("holdfast_mcp_tools", 'server="mute"') == 2
     assert count("holdfast_mcp_restarts_total", 'server="mute"') == 0
+
+
+# -------------------------------------------------------------- a restart
+
+
+def test_restart_makes_calls_again_that_only_read_and_no_others(model, folder):
+    servers = [scripted("reads", folder), scripted("acts", folder, approve="never")]
+    change(folder, "acts", {key: value for key, value in DO.items() if key != "annotations"})
+    with gateway_of(model, servers, [agent("a", "mcp:reads/*", "mcp:acts/*", default=True,
+                                           after_restart="continue")]) as running:
+        begun, acted, gate = (running.path() for _ in range(3))
+        with contextlib.closing(Client(running)) as client:
+            Talk(client, model).begin("a", turn(steps("reads", {"touch": begun}, {"wait": gate}, {"say": "read"}),
+                                                steps("acts", {"touch": acted}, {"wait": running.path()})))
+            wait_until(lambda: os.path.exists(begun) and os.path.exists(acted), "both calls")
+            running.kill()
+        with open(gate, "w", encoding="utf-8"):
+            pass
+        running.start()
+        told = [message["content"] for message in model.wait_requests(2)[1].json["messages"]
+                if message["role"] == "tool"]
+        assert told == ["read", "error: the gateway restarted while this ran; whether it took effect is unknown"]
+        assert set(offered(model.requests[1])) == {"reads__do", "reads__write", "acts__do"}
+    assert len(of(heard(folder, "reads"), "tools/call")) == 2 and len(of(heard(folder, "acts"), "tools/call")) == 1

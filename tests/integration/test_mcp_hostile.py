@@ -205,7 +205,7 @@ def test_check_config_and_doctor_tell_what_cannot_start(tmp_path):
     assert "mcp[3].url: the server's headers go over the network without TLS" in said.stderr
     assert "s3cr3t" not in said.stderr + run("print-config", str(path)).stdout
     doctor = run("doctor", "--config", str(path)).stdout
-    assert 'WRONG mcp[0] a: cannot start' in doctor and "mcp[1] b: true" in doctor
+    assert 'warning: mcp[0] a: cannot start' in doctor and "mcp[1] b: true" in doctor
 
 
 def test_nothing_of_a_server_outlives_the_gateway(model, folder):

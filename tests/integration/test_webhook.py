@@ -288,6 +288,24 @@ def test_a_dead_server_of_one_owner_holds_up_nobody(receiver):
     dead.close()
 
 
+def test_an_owner_whose_server_is_dead_has_a_share_of_what_waits(receiver):
+    gate = threading.Event()
+    dead = ModelServer("127.0.0.2")
+    dead.script = [[gate, *said(204)]]
+    made = {**ALLOWED, "agents": [{"name": "quick", "kind": "source", "default": True}]}
+    with Gateway(made) as gateway, Client(gateway) as client, Client(gateway) as other:
+        for _ in range(70):
+            client.call("chat", message="1", background=True, webhook={"url": dead.url + "/"})
+        wait_until(lambda: tries(gateway, "given_up") == 6, "those beyond 64")
+        other.call("chat", message="1", background=True, webhook={"url": receiver.url + "/"})
+        arrived(receiver, 1)
+        gate.set()
+        wait_until(lambda: tries(gateway, "delivered") == 65, "all others")
+        gateway.stop()
+        assert stored(gateway) == []
+    dead.close()
+
+
 def test_webhook_of_a_task_never_reaches_an_inner_address(receiver):
     private = ModelServer("127.0.0.3")
     private.script = [said(200)]

@@ -1,6 +1,7 @@
 #include "tests/support/face_kit.h"
 
 #include "proto/faces/a2a.h"
+#include "proto/faces/acp_server.h"
 #include "proto/faces/ag_ui.h"
 #include "proto/faces/ai_sdk.h"
 #include "proto/faces/mcp.h"
@@ -83,7 +84,8 @@ static void test_no_face_tells_text_that_is_known_to_be_withdrawn(void **state)
                  {&openai_ops, NULL},
                  {&ag_ui_ops, &ag_ui},
                  {&a2a_ops, &a2a},
-                 {&mcp_ops, &mcp}};
+                 {&mcp_ops, &mcp},
+                 {&acp_server_ops, NULL}};
     (void)state;
     for (size_t i = 0; i < countof(faces); i++) {
         begin_stream(faces[i].ops, faces[i].request, NAMED);

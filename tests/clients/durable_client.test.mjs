@@ -1,0 +1,61 @@
+// durable_client.test.mjs -- the stock client of Durable Streams reads a task, by long-poll and by SSE.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { stream } from "@durable-streams/client";
+import { until } from "./support/cases.mjs";
+import { World } from "./support/world.mjs";
+
+const LONG_MS = 120_000;
+
+const scene = (name, run) =>
+  test(`Durable Streams: ${name}`, { timeout: LONG_MS }, async () => {
+    const world = await new World({ limits: { requests_per_second: 100_000, burst: 100_000 } }).open();
+    try {
+      await run({ world, token: (await world.guest()).token });
+    } finally {
+      await world.close();
+    }
+  });
+
+/** A task that says its steps; its stream's address. */
+async function start(world, token, steps) {
+  const answer = await fetch(`${world.base}/v1/conversations/c-1/tasks`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+    body: JSON.stringify({ message: JSON.stringify(steps) }),
+  });
+  const { task } = await answer.json();
+  return { url: `${world.base}/v1/stream/c-1/${task.task_id}`, ids: { conversation_id: "c-1", task_id: task.task_id } };
+}
+
+for (const live of ["long-poll", "sse"])
+  scene(`${live} gives each event once, in order, to the end of the task`, async ({ world, token }) => {
+    const gate = world.gate();
+    const { url, ids } = await start(world, token, [{ token: "one " }, { wait: gate.path }, { token: "two" }]);
+    const headers = { authorization: `Bearer ${token}` };
+    const seen = [];
+    const response = await stream({ url, offset: "-1", live, json: true, headers });
+    response.subscribeJson(({ items }) => void seen.push(...items));
+    await until(() => seen.some(({ data }) => data.text === "one "), "the first piece");
+    await gate.open();
+    await until(() => seen.some(({ event }) => event === "task.completed"), "the end");
+    assert.deepEqual(seen, await world.events(token, ids));
+  });
+
+scene("a reader catches up, and another owner's stream is one that is not there", async ({ world, token }) => {
+  const { url, ids } = await start(world, token, [{ token: "so" }]);
+  await world.ended(token, ids.conversation_id);
+  const headers = { authorization: `Bearer ${token}` };
+  const items = await (await stream({ url, live: false, headers })).json();
+  assert.deepEqual(items, await world.events(token, ids));
+  const { token: stranger } = await world.guest();
+  const answers = [];
+  for (const address of [url, `${world.base}/v1/stream/c-2/${ids.task_id}`, `${world.base}/v1/stream/c-1/x`]) {
+    const answer = await fetch(address, { headers: { authorization: `Bearer ${stranger}` } });
+    answers.push([answer.status, await answer.text()]);
+  }
+  assert.equal(answers[0][0], 404);
+  assert.deepEqual(answers[1], answers[0]);
+  assert.deepEqual(answers[2], answers[0]);
+});
