@@ -240,6 +240,12 @@ class Gateway:
                     os.kill(keeper, signal.SIGTERM)
                     wait_until(lambda pid=keeper: not is_alive(pid), "the end of a keeper")
 
+    def end_kept(self):
+        """Ends programs that would wait for the next gateway."""
+        for pid in processes_with(self.mark) if self.lasting and self.mark else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     def close(self):
         """Stops what runs, checks that it ended well, and removes its folder."""
         try:
@@ -248,6 +254,7 @@ class Gateway:
                 assert status == 0, f"exit {status}:\n{self.tail()}"
             assert not self.reports, "\n".join(self.log[-200:])
         finally:
+            self.end_kept()
             self.end_commands()
             if self.own_folder:
                 shutil.rmtree(self.folder, ignore_errors=True)
@@ -262,6 +269,7 @@ class Gateway:
         if self.process:
             self.process.kill()
             self.wait()
+        self.end_kept()
         self.end_commands()
         print(self.tail(), file=sys.stderr)
 
