@@ -29,7 +29,7 @@ TASK_SUMS = {
                  "description, parent_task_id, parent_run_id, parent_call_id, parent_agent_id, ancestors",
     "state_crc": "task_key, status, error, progress, first, head, cancel_requested_at, started_at, completed_at, "
                  "output_truncated, acked, error_message, waiting_for",
-    "long_crc": "task_key, output, result, undelivered, answers",
+    "long_crc": "task_key, output, result, undelivered, answers, retracted",
 }
 
 

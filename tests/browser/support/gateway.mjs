@@ -17,9 +17,11 @@ export class Gateway {
   log = "";
   #process = null;
 
-  /** @param {object} config */
+  /** Programs end with it, unless the configuration says otherwise: tests kill it, and look at what is left.
+   * @param {object} config */
   constructor(config) {
-    this.config = config;
+    const ending = (agent) => (agent.kind === "exec" ? { after_restart: "fail", ...agent } : agent);
+    this.config = config?.agents ? { ...config, agents: config.agents.map(ending) } : config;
   }
 
   /** Starts it; once more on the same data, and on another port: the old one may be another program's by now. */
