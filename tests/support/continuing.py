@@ -60,7 +60,8 @@ class Task:
     def _lines(self, kind):
         if not self.log.exists():
             return []
-        return [json.loads(line[1:]) for line in self.log.read_bytes().splitlines() if line[:1] == kind]
+        whole, _, _ = self.log.read_bytes().rpartition(b"\n")  # a line may just be on its way
+        return [json.loads(line[1:]) for line in whole.splitlines() if line[:1] == kind]
 
     def send(self, client, content):
         self.perhaps.add(short(content))
