@@ -88,6 +88,7 @@ scene("a long replay is counted, and shown at once", async (its) => {
 });
 
 scene("the page is reloaded in the middle of a replay", async (its) => {
+  await its.reconfigure({ compression: false });
   const { chat, puppet } = await its.asked();
   for (let n = 0; n < 1_000; n++) puppet.emit("thinking", { text: `${n} ` }), puppet.say(` ${n}`);
   await chat.page.waitForFunction(() => document.querySelector(".answer").textContent.endsWith(" 999"));

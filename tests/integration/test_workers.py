@@ -207,7 +207,7 @@ def test_limits_of_a_worker(tmp_path):
                 client.event(task, "task.started")
             runs = [one.next("run"), two.next("run")]  # the one with the most room gets the next
             wait_until(lambda: stands(gateway)["gpu"]["runs"] == 3, "three of four are given")
-            assert Admin(gateway).good("GET", "/v1/admin/workers")["waiting"] == 1
+            wait_until(lambda: Admin(gateway).good("GET", "/v1/admin/workers")["waiting"] == 1, "the fourth waits")
             one.line(runs[0]["run"], 1, end="done")
             one.next("gone")
             wait_until(lambda: Admin(gateway).good("GET", "/v1/admin/workers")["waiting"] == 0, "the fourth is given")

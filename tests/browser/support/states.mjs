@@ -157,6 +157,7 @@ export const states = {
   },
 
   async catchingUp(its, options) {
+    await its.reconfigure({ compression: false }); // compressed, the replay is too short to be held
     const profile = await its.profile(options);
     const { chat, puppet } = await its.asked({ profile, text: "Read the whole log aloud", said: ["It begins", " well."] });
     await its.network.cut();
