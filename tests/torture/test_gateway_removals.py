@@ -50,6 +50,18 @@ def gated():
         assert not wrongs(done.stdout), done.stdout + done.stderr
 
 
+TRIES = 10
+
+
+def renew(gateway):
+    """Another large task, as the fixture made the first: the store has queries of its own, such as retention's, and one of
+    them came to the gate in place of the reader's record, which was then asked for too late."""
+    with Client(gateway, token=gateway.token) as client:
+        gateway.task, _ = client.finish({"flood": 2000, "bytes": 1000}, conversation=new_id())
+    assert gateway.stop() == 0
+    gateway.start()
+
+
 def delete(gateway):
     """Goes on beside all answers that are held: it asks the store for nothing."""
     with Client(gateway, token=gateway.token) as other:
@@ -90,8 +102,8 @@ def answers(gateway):
     return len([line for line in gateway.log if "event=struck point=answer" in line])
 
 
-@pytest.mark.parametrize("place", ["record", "blocks"])
-def test_torture_delete_between_two_reads_is_not_found(gated, place):
+def deleted_beside_a_socket(gated, place):
+    """(What the reader is told, how much it had seen)."""
     before = answers(gated)
     if place == "record":
         gated.gate.shut()
@@ -106,21 +118,33 @@ def test_torture_delete_between_two_reads_is_not_found(gated, place):
         wait_until(lambda: answers(gated) > before, "its record to be held")
     delete(gated)
     gated.gate.open()
-    told, seen = read_to_the_error(wire, first)
+    told = read_to_the_error(wire, first)
+    wire.close()
+    return told
+
+
+@pytest.mark.parametrize("place", ["record", "blocks"])
+def test_torture_delete_between_two_reads_is_not_found(gated, place):
+    for _ in range(TRIES):
+        told, seen = deleted_beside_a_socket(gated, place)
+        if "id" not in told:
+            break
+        assert told["code"] == "not_found" and seen == 0  # its record was asked for when all was gone
+        renew(gated)
     assert (told["code"], "id" in told) == ("not_found", False) and gated.task["task_id"] in told["message"]
     assert seen == 0 if place == "record" else 0 < seen < gated.task["head"]
     assert damages(gated) == 0
-    wire.close()
     with Client(gated, token=gated.token) as client:
         client.refused("not_found", "resume", **ids(gated.task))
 
 
-def test_torture_delete_between_two_reads_cuts_a_stream_over_http(gated):
-    path = f"/v1/conversations/{gated.task['conversation_id']}/tasks/{gated.task['task_id']}/events"
+def deleted_beside_a_stream(gated, path):
+    """All that the reader gets."""
     gated.gate.shut()
     before = answers(gated)
     with Wire(gated, upgrade=False) as wire:
-        wire.sock.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {gated.token}\r\n\r\n".encode())
+        wire.sock.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+                          f"Authorization: Bearer {gated.token}\r\n\r\n".encode())
         wait_until(lambda: answers(gated) > before, "its record to be held")
         delete(gated)
         gated.gate.open()
@@ -130,6 +154,16 @@ def test_torture_delete_between_two_reads_cuts_a_stream_over_http(gated):
                 got += piece
         except ConnectionResetError:
             pass
+    return got
+
+
+def test_torture_delete_between_two_reads_cuts_a_stream_over_http(gated):
+    for _ in range(TRIES):
+        path = f"/v1/conversations/{gated.task['conversation_id']}/tasks/{gated.task['task_id']}/events"
+        got = deleted_beside_a_stream(gated, path)
+        if not got.startswith(b"HTTP/1.1 404 "):
+            break
+        renew(gated)
     assert b" 200 " in got.split(b"\r\n", 1)[0] and b"text/event-stream" in got
     assert not got.endswith(b"0\r\n\r\n") and b"task.completed" not in got  # a cut, and no clean end
     assert damages(gated) == 0
