@@ -313,19 +313,18 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
               (origin || !lws_add_http_header_content_length(wsi, 0, &p, end)) &&
               add_cors(wsi, origin, &p, end);
     if (ok && origin)
-        ok =
-            http_add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
-            http_add(
-                wsi, "access-control-allow-headers:",
-                "A2A-Extensions, A2A-Version, Accept, Authorization, Cache-Control, "
-                "Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, "
-                "MCP-Protocol-Version, MCP-Session-Id, OpenAI-Organization, OpenAI-Project, Pragma, User-Agent, "
-                "X-Requested-With, X-Stainless-Arch, X-Stainless-Helper-Method, "
-                "X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, "
-                "X-Stainless-Retry-Count, X-Stainless-Runtime, "
-                "X-Stainless-Runtime-Version, X-Stainless-Timeout",
-                &p, end) &&
-            http_add(wsi, "access-control-max-age:", "600", &p, end);
+        ok = http_add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
+             http_add(wsi, "access-control-allow-headers:",
+                      "A2A-Extensions, A2A-Version, Accept, Authorization, Cache-Control, "
+                      "Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, "
+                      "MCP-Protocol-Version, MCP-Session-Id, OpenAI-Organization, OpenAI-Project, "
+                      "Pragma, User-Agent, "
+                      "X-Requested-With, X-Stainless-Arch, X-Stainless-Helper-Method, "
+                      "X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, "
+                      "X-Stainless-Retry-Count, X-Stainless-Runtime, "
+                      "X-Stainless-Runtime-Version, X-Stainless-Timeout",
+                      &p, end) &&
+             http_add(wsi, "access-control-max-age:", "600", &p, end);
     free(origin);
     ok = ok && !lws_finalize_http_header(wsi, &p, end) &&
          lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;
