@@ -42,6 +42,10 @@ def waiting(current):
 
 
 def leaving(current):
+    """A planned stop, once the agents are read again: one that was not attached yet is not left either."""
+    with Client(current.gateway, token=current.token) as client:
+        heads = [(task.find(client), client.task(task.find(client))["head"]) for task in current.tasks]
+        wait_until(lambda: all(client.task(task)["head"] > head + 5 for task, head in heads), "agents that are read")
     current.gateway.process.terminate()
     current.gateway.process.wait(WAIT_S)
 
