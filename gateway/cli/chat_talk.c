@@ -51,8 +51,8 @@ static void draw(struct chat *c)
 static void prompt(struct chat *c)
 {
     chat_show_end(&c->show);
+    make_raw(c); /* first: the terminal itself would take a Ctrl-D right behind the prompt */
     chat_show_prompt(&c->show, PROMPT);
-    make_raw(c);
 }
 
 /* Takes the first typed line; false when none is complete. */

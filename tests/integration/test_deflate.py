@@ -383,7 +383,8 @@ def test_one_line_like_the_one_before_is_a_few_bytes(gateway, client):
                 begun = begun or wire.n_bytes
             per_line[offer] = (wire.n_bytes - begun) / 39
     kept, not_kept = per_line.values()
-    assert kept < 120 and not_kept > 2.5 * kept, per_line  # two events each: the message, and the token that repeats it
+    # Two events each, the message and the token that repeats it: in two messages, or in one.
+    assert kept < 120 and not_kept > 1.4 * kept, per_line
 
 
 def test_it_is_smaller_on_the_wire(gateway, client):
