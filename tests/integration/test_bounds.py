@@ -11,7 +11,7 @@ import pytest
 
 import commands
 from commands import background, process, run, terminal
-from gateway import Gateway, run as holdfast
+from gateway import BINARY, Gateway, run as holdfast
 from holdfast import Client, new_id
 from test_sandbox import confined, serve
 
@@ -85,7 +85,8 @@ def test_tmp_and_dev_of_the_sandbox(model):
 def test_processes_of_a_command(model):
     """As a user: the kernel exempts root."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="holdfast-test-"))
-    gateway = Gateway(commands.config(model, {"approved": ["*"], "processes": 20}), folder=folder)
+    program = shutil.copy(BINARY, folder / "holdfast")  # the checkout may be closed to others
+    gateway = Gateway(commands.config(model, {"approved": ["*"], "processes": 20}), folder=folder, binary=program)
     plain = gateway.command
     gateway.command = lambda *more: ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *plain(*more)]
     os.chown(folder, 65534, 65534)

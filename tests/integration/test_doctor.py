@@ -201,15 +201,17 @@ def test_files_of_another_user_than_the_directorys_are_told(data):
 def test_gateway_of_root_is_told_and_another_users_is_not():
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o711)
+        program = shutil.copy(BINARY, pathlib.Path(folder, "holdfast"))  # the checkout may be closed to others
         for user, is_told in ((0, True), (65534, False)):
             place = pathlib.Path(folder, str(user))
             place.mkdir(mode=0o700)
             os.chown(place, user, user)
             as_user = {"user": user, "group": user, "extra_groups": [], "text": True}
-            command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--data", str(place / "data")]
+            command = [program, "serve", "--listen", "127.0.0.1:0", "--data", str(place / "data")]
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **as_user) as gateway:
                 assert '"ready"' in gateway.stdout.readline()  # it starts all the same
-                done = subprocess.run([BINARY, "doctor", "--data", str(place / "data")], capture_output=True, check=False, **as_user)
+                asked = [program, "doctor", "--data", str(place / "data")]
+                done = subprocess.run(asked, capture_output=True, check=False, **as_user)
                 gateway.terminate()
                 log = gateway.communicate(timeout=WAIT_S)[1].splitlines()
             assert [line for line in done.stdout.splitlines() if "its gateway runs as root" in line and "WRONG" in line] \
