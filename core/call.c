@@ -36,6 +36,10 @@ static const verb_fn verbs[N_VERBS] = {
     [VERB_DELETE] = verb_delete,
     [VERB_RESULTS] = verb_results,
     [VERB_ACK] = verb_ack,
+    [VERB_SCHEDULE] = verb_schedule,
+    [VERB_SCHEDULES] = verb_schedules,
+    [VERB_RESCHEDULE] = verb_reschedule,
+    [VERB_UNSCHEDULE] = verb_unschedule,
 };
 
 struct call *hub_request(struct hub *h, const struct asker *who, struct request *req,

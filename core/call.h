@@ -117,6 +117,10 @@ void verb_title(struct call *c);
 void verb_delete(struct call *c);
 void verb_results(struct call *c);
 void verb_ack(struct call *c);
+void verb_schedule(struct call *c);
+void verb_schedules(struct call *c);
+void verb_reschedule(struct call *c);
+void verb_unschedule(struct call *c);
 
 /* Request keys (verb_chat.c). */
 struct map_key claim_key(const struct map_node *node);

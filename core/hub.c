@@ -6,6 +6,7 @@
 #include "core/call.h"
 #include "core/load.h"
 #include "core/notice.h"
+#include "core/schedule.h"
 #include "core/session.h"
 
 #define MIN_CACHE_BYTES (1u << 20) /* a load must survive until its reader has its turn */
@@ -119,6 +120,7 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     list_init(&h->due);
     list_init(&h->freed);
     list_init(&h->notice_puts);
+    list_init(&h->zones);
     h->ask_again.fire = on_ask_again;
     h->notice_join.fire = on_notice_join;
     calls_init(h);
@@ -146,6 +148,7 @@ struct owner *owner_ref(struct hub *h, struct str name)
     o->name = xstrdup(name);
     o->refs = 1;
     feed_init(&o->watch);
+    list_init(&o->schedules);
     map_put(&h->owners, &o->node);
     return o;
 }
@@ -218,6 +221,7 @@ void hub_done(struct hub *h)
     hub_reap(h);
     journal_done(&h->journal);
     map_each(&h->conversations, drop_notices, NULL);
+    schedules_done(h);
     map_each(&h->streams, hub_drop_stream, h);
     struct list *node;
     while ((node = list_pop(&h->changed)) != NULL)

@@ -34,8 +34,9 @@ struct hub_limits {
     uint64_t task_bytes, task_events;
     uint32_t inbox_messages;
     size_t inbox_bytes;
-    uint32_t subscriptions; /* of one session */
-    uint32_t task_webhooks; /* of one task; 0: tasks have none */
+    uint32_t subscriptions;                  /* of one session */
+    uint32_t task_webhooks;                  /* of one task; 0: tasks have none */
+    uint32_t schedules, schedules_per_owner; /* 0 of an owner: nothing can be scheduled */
     uint32_t requests_per_second, burst;
     uint32_t message_bytes;
 };
@@ -63,6 +64,8 @@ struct hub_options {
     /* Called when a conversation was deleted; NULL: nobody needs to know. */
     void (*deleted)(void *arg, struct str owner, struct str conversation_id);
     void *arg; /* of deleted */
+    /* Appends a file of the time zone database (proto/tz.h); NULL: there is only UTC. */
+    bool (*zone_read)(struct str name, struct buf *out);
 };
 
 enum hub_limit {
@@ -76,6 +79,7 @@ enum hub_limit {
     LIMIT_INBOX,
     LIMIT_STORE,
     LIMIT_STORE_PER_OWNER,
+    LIMIT_SCHEDULES,
     N_LIMITS
 };
 
@@ -96,6 +100,8 @@ enum not_resumed {
         N_NOT_RESUMED
 };
 
+enum schedule_outcome { SCHEDULE_STARTED, SCHEDULE_MISSED, SCHEDULE_REFUSED, N_SCHEDULE_OUTCOMES };
+
 /* Counters by a name of which there are few; the last counts all further ones, as "other". */
 #define HUB_COUNTS 32
 struct hub_count {
@@ -115,6 +121,7 @@ struct hub_stats {
     struct hub_count resumed[HUB_COUNTS];         /* by the agent's kind */
     struct hub_count unknown_effects[HUB_COUNTS]; /* by the tool */
     uint64_t not_resumed[N_NOT_RESUMED];
+    uint64_t schedule_runs[N_SCHEDULE_OUTCOMES];
     uint64_t retracted_bytes; /* of text */
     uint64_t damages;         /* how often a task's events on disk were not as written */
 };
@@ -124,6 +131,8 @@ struct owner {
     char *name;
     uint32_t refs;   /* sessions, tasks, conversations, requests */
     uint32_t n_live; /* tasks */
+    uint32_t n_schedules;
+    struct list schedules; /* by id */
     struct feed watch;
 };
 
@@ -159,7 +168,9 @@ struct hub {
     struct list waiting_calls; /* calls that wait for a commit */
     struct timer patience;     /* runs while commits fail: ends their waiting */
     struct timer notice_join;  /* armed: a turn waits for notices that may join it */
-    struct timer ask_again;    /* armed: a record could not be read, and somebody waits for it */
+    struct list zones;         /* time zones that were read (schedule.c) */
+    uint32_t n_schedules;
+    struct timer ask_again; /* armed: a record could not be read, and somebody waits for it */
     bool draining;
     bool abandoned; /* nothing starts any more */
     bool closing;   /* in hub_done: the port is closed */

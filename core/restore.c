@@ -11,6 +11,7 @@
 
 #include "core/hub.h"
 #include "core/notice.h"
+#include "core/schedule.h"
 #include "core/task_parts.h"
 
 #define PAGE 256
@@ -347,6 +348,36 @@ static struct task *find_task(const struct restore *r, int64_t key)
     return low < r->n_tasks && task_key(r->tasks[low]) == key ? r->tasks[low] : NULL;
 }
 
+static void ask_schedules(struct restore *r);
+
+static void on_schedules(void *arg, int status, struct answer *answer)
+{
+    struct restore *r = arg;
+    if (status < 0) {
+        repair_finish(r, status);
+        return;
+    }
+    for (size_t i = 0; i < answer->n_outbox; i++) {
+        schedule_restore(r->hub, &answer->outbox[i]);
+        r->after = (uint64_t)answer->outbox[i].key;
+    }
+    if (answer->more)
+        ask_schedules(r);
+    else
+        repair_next(r);
+}
+
+static void ask_schedules(struct restore *r)
+{
+    hub_query(r->hub,
+              &(struct query){.kind = QUERY_OUTBOX,
+                              .key = STR(OUTBOX_SCHEDULES),
+                              .after = r->after,
+                              .limit = PAGE,
+                              .max_bytes = 1 << 20},
+              on_schedules, r);
+}
+
 static void ask_held(struct restore *r);
 
 /* Webhooks of live tasks; one whose task is not there goes. */
@@ -366,10 +397,12 @@ static void on_held(void *arg, int status, struct answer *answer)
             outbox_take(r->hub, row->key);
         r->after = (uint64_t)row->key;
     }
-    if (answer->more)
+    if (answer->more) {
         ask_held(r);
-    else
-        repair_next(r);
+        return;
+    }
+    r->after = 0;
+    ask_schedules(r);
 }
 
 static void ask_held(struct restore *r)

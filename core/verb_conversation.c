@@ -1,6 +1,7 @@
 /* The requests that change a conversation as a whole: its title, its deletion, and
  * acknowledgements. */
 #include "core/call.h"
+#include "core/schedule.h"
 
 /* --- title ------------------------------------------------------------------------------------ */
 
@@ -75,6 +76,7 @@ static void on_deleted(struct waiter *w, int status)
 /* All of its tasks have ended and are on disk as ended: now the whole conversation is removed. */
 static void remove_it(struct call *c)
 {
+    schedules_forget(c->owner, c->req.conversation_id);
     c->conversation->refs++;
     journal_put(&c->hub->journal, &(struct op){.kind = OP_CONVERSATION_DELETE,
                                                .done = conversation_op_done,

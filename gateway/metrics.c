@@ -219,11 +219,25 @@ static void resumes(struct server *s, struct buf *out, const char *name)
 static void limits(struct server *s, struct buf *out, const char *name)
 {
     static const char *const names[] = {
-        "tasks",      "tasks_per_owner", "processes", "requests_per_second", "subscriptions",
-        "task_bytes", "task_events",     "inbox",     "store_gib",           "store_mib_per_owner"};
+        "tasks",         "tasks_per_owner",     "processes",   "requests_per_second",
+        "subscriptions", "task_bytes",          "task_events", "inbox",
+        "store_gib",     "store_mib_per_owner", "schedules"};
     _Static_assert(countof(names) == N_LIMITS, "by enum hub_limit");
     for (size_t i = 0; i < countof(names); i++)
         buf_putf(out, "%s{limit=\"%s\"} %" PRIu64 "\n", name, names[i], s->hub.stats.limit_hits[i]);
+}
+
+static void schedule_runs(struct server *s, struct buf *out, const char *name)
+{
+    const uint64_t *n = s->hub.stats.schedule_runs;
+    metrics_put(out, name, "{outcome=\"started\"}", n[SCHEDULE_STARTED]);
+    metrics_put(out, name, "{outcome=\"missed\"}", n[SCHEDULE_MISSED]);
+    metrics_put(out, name, "{outcome=\"refused\"}", n[SCHEDULE_REFUSED]);
+}
+
+static void schedules(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", s->hub.n_schedules);
 }
 
 static void cache(struct server *s, struct buf *out, const char *name)
@@ -480,6 +494,9 @@ static const struct metric metrics[] = {
      "Times that the log could not be copied into the database.", checkpoint_failures},
     {"holdfast_store_damages_total", COUNTER,
      "Times that events of a task were not on disk as they were written.", damages},
+    {"holdfast_schedules", GAUGE, "Messages that are scheduled now.", schedules},
+    {"holdfast_schedule_runs_total", COUNTER, "Times at which a schedule was due, by outcome.",
+     schedule_runs},
     {"holdfast_resume_total", COUNTER, "Resumes, by outcome.", resumes},
     {"holdfast_limit_hits_total", COUNTER, "Requests that met a limit.", limits},
     {"holdfast_replayed_bytes_total", COUNTER, "Events sent from a resume to its caught_up.",

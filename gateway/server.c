@@ -13,6 +13,7 @@
 #include "gateway/agents/exec_kept.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
+#include "gateway/base/zone.h"
 #include "gateway/descriptors.h"
 #include "gateway/faces/faces.h"
 #include "gateway/fetch/fetch.h"
@@ -280,6 +281,7 @@ static bool open_hub(struct server *s)
         .reported = report_task,
         .resumed = report_resumed,
         .deleted = on_deleted,
+        .zone_read = zone_read,
         .arg = s};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
     s->drain.fire = on_drain;

@@ -39,7 +39,11 @@
     X(VERB_TITLE, "title", VERB_WRITES)                               \
     X(VERB_DELETE, "delete", VERB_WRITES)                             \
     X(VERB_RESULTS, "results", 0)                                     \
-    X(VERB_ACK, "ack", VERB_WRITES)
+    X(VERB_ACK, "ack", VERB_WRITES)                                   \
+    X(VERB_SCHEDULE, "schedule", VERB_WRITES)                         \
+    X(VERB_SCHEDULES, "schedules", 0)                                 \
+    X(VERB_RESCHEDULE, "reschedule", VERB_WRITES)                     \
+    X(VERB_UNSCHEDULE, "unschedule", VERB_WRITES)
 
 enum verb_flags {
     VERB_BEFORE_WELCOME = 1, /* legal as the first line */
@@ -55,6 +59,7 @@ enum verb {
 };
 
 enum when_busy { BUSY_PARALLEL, BUSY_REJECT, BUSY_ENQUEUE, BUSY_INTERRUPT };
+enum maybe { MAYBE_ABSENT, MAYBE_NO, MAYBE_YES };
 enum answer_kind { ANSWER_NONE, ANSWER_TRUE, ANSWER_FALSE, ANSWER_TEXT };
 
 struct request {
@@ -92,6 +97,12 @@ struct request {
     enum task_status status;
     struct str *task_ids; /* ack; n_task_ids of them */
     size_t n_task_ids;
+    /* schedule, reschedule, unschedule */
+    struct str schedule_id;
+    struct str chat;              /* compact JSON object of chat's members */
+    struct str cron, time_zone;   /* NULL when absent */
+    uint64_t not_before, every_s; /* Unix ms; 0 when absent */
+    enum maybe catch_up, paused;
     char *memory; /* the block that everything above points into */
 };
 

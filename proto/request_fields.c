@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "proto/schedule.h"
 #include "proto/ulid.h"
 #include "proto/webhook.h"
 
@@ -25,6 +26,7 @@ enum kind {
     KIND_ANSWER,
     KIND_TASK_IDS,
     KIND_WEBHOOK,
+    KIND_MAYBE,
 };
 
 struct field {
@@ -107,6 +109,32 @@ static const struct field title_fields[] = {
     {CONVERSATION_ID},
     {"title", KIND_TEXT, REQUIRED, .min = 1, .max = MAX_TITLE, AT(title)},
 };
+#define TIMES                                                                                     \
+    {"not_before", KIND_INTEGER, OPTIONAL, .min = 1, .max = MAX_SAFE_INTEGER, AT(not_before)},    \
+        {"cron", KIND_TEXT, OPTIONAL, .min = 1, .max = MAX_CRON, AT(cron)},                       \
+        {"time_zone", KIND_TEXT, OPTIONAL, .min = 1, .max = MAX_ZONE, AT(time_zone)},             \
+        {"every_s", KIND_INTEGER, OPTIONAL, .min = MIN_EVERY_S, .max = MAX_EVERY_S, AT(every_s)}, \
+        {"catch_up", KIND_MAYBE, OPTIONAL, AT(catch_up)},                                         \
+    {                                                                                             \
+        "paused", KIND_MAYBE, OPTIONAL, AT(paused)                                                \
+    }
+static const struct field schedule_fields[] = {
+    {"chat", KIND_METADATA, REQUIRED, .max = MAX_SCHEDULED, AT(chat)},
+    {"conversation_id", KIND_CONVERSATION_ID, OPTIONAL, AT(conversation_id)},
+    TIMES,
+};
+#define SCHEDULE_ID "schedule_id", KIND_TEXT, REQUIRED, .min = 1, .max = MAX_NAME, AT(schedule_id)
+static const struct field reschedule_fields[] = {
+    {SCHEDULE_ID},
+    {"chat", KIND_METADATA, OPTIONAL, .max = MAX_SCHEDULED, AT(chat)},
+    TIMES,
+};
+static const struct field unschedule_fields[] = {{SCHEDULE_ID}};
+static const struct field schedules_fields[] = {
+    {"conversation_id", KIND_CONVERSATION_ID, OPTIONAL, AT(conversation_id)},
+    {LIMIT},
+    {"before", KIND_ULID, OPTIONAL, AT(before)},
+};
 static const struct field ack_fields[] = {
     {CONVERSATION_ID},
     {"task_ids", KIND_TASK_IDS, REQUIRED, .max = MAX_ACK_IDS},
@@ -135,6 +163,10 @@ static const struct {
     [VERB_DELETE] = {FIELDS(conversation_fields)},
     [VERB_RESULTS] = {FIELDS(list_fields)},
     [VERB_ACK] = {FIELDS(ack_fields)},
+    [VERB_SCHEDULE] = {FIELDS(schedule_fields)},
+    [VERB_SCHEDULES] = {FIELDS(schedules_fields)},
+    [VERB_RESCHEDULE] = {FIELDS(reschedule_fields)},
+    [VERB_UNSCHEDULE] = {FIELDS(unschedule_fields)},
 #undef FIELDS
 };
 
@@ -240,8 +272,16 @@ static bool read_metadata(struct decoding *d, const struct field *f, uint32_t no
     size_t from = d->block.len;
     js_copy(d->doc, node, &d->block);
     ASSERT(d->block.bytes == d->to->memory);
-    d->to->metadata = (struct str){d->block.bytes + from, d->block.len - from};
-    return d->to->metadata.n <= f->max;
+    struct str *object = member_of(d, f);
+    *object = (struct str){d->block.bytes + from, d->block.len - from};
+    return object->n <= f->max;
+}
+
+static bool read_maybe(struct decoding *d, const struct field *f, uint32_t node)
+{
+    enum js_type type = js_type(d->doc, node);
+    *(enum maybe *)member_of(d, f) = type == JS_TRUE ? MAYBE_YES : MAYBE_NO;
+    return type == JS_TRUE || type == JS_FALSE;
 }
 
 static bool is_count(const struct js_doc *doc, uint32_t node)
@@ -415,6 +455,7 @@ static const struct {
     [KIND_TEXT] = {field_read_text, NULL},
     [KIND_NAME] = {read_name, NULL},
     [KIND_BOOL] = {read_bool, "must be true or false"},
+    [KIND_MAYBE] = {read_maybe, "must be true or false"},
     [KIND_INTEGER] = {read_integer, NULL},
     [KIND_LIMIT] = {read_limit, NULL},
     [KIND_CONVERSATION_ID] = {read_conversation_id,
@@ -484,6 +525,7 @@ static void expect(const struct field *f, char *text, size_t size)
     case KIND_CLIENT:
     case KIND_KEEPALIVE:
     case KIND_WEBHOOK:
+    case KIND_MAYBE:
     case KIND_ANSWER: snprintf(text, size, "%s", kinds[f->kind].expects); return;
     }
     UNREACHABLE();

@@ -42,6 +42,12 @@ static const struct route routes[] = {
     {WIRE(GET, "/v1/conversations/{c}/messages", VERB_HISTORY, "limit before", 200)},
     {WIRE(GET, "/v1/conversations/{c}/results", VERB_RESULTS, "limit before", 200)},
     {WIRE(POST, "/v1/conversations/{c}/results/ack", VERB_ACK, "", 200)},
+    {WIRE(POST, "/v1/conversations/{c}/schedules", VERB_SCHEDULE, "", 201)},
+    {WIRE(POST, "/v1/schedules", VERB_SCHEDULE, "", 201)},
+    {WIRE(GET, "/v1/schedules", VERB_SCHEDULES, "limit before", 200)},
+    {WIRE(GET, "/v1/conversations/{c}/schedules", VERB_SCHEDULES, "limit before", 200)},
+    {WIRE(PATCH, "/v1/schedules", VERB_RESCHEDULE, "", 200)},
+    {WIRE(DELETE, "/v1/schedules", VERB_UNSCHEDULE, "schedule_id", 200)},
     {OWN(POST, "/v1/guest", make_guest)},
     {OWN(POST, "/v1/admin/kick", admin_kick), .is_admins = true},
     {OWN(POST, "/v1/admin/revoke", admin_revoke), .is_admins = true},
@@ -266,7 +272,7 @@ static void put_query(struct exchange *x, struct buf *out)
         if (strcmp(pair, "after") == 0 &&
             lws_hdr_custom_length(x->wsi, LAST_EVENT_ID, sizeof LAST_EVENT_ID - 1) > 0)
             continue; /* EventSource repeats its address, but the header is newer */
-        bool is_id = strcmp(pair, "before") == 0 || strcmp(pair, "webhook_id") == 0;
+        bool is_id = strcmp(pair, "before") == 0 || has_name("webhook_id schedule_id", pair);
         bool raw = !is_id && http_value_is_json(v);
         if (raw)
             js_put_raw(out, pair, v);

@@ -225,6 +225,8 @@ static inline void kit_open_hub(struct kit *k)
                                        .inbox_bytes = 1 << 20,
                                        .subscriptions = 1000,
                                        .task_webhooks = 2,
+                                       .schedules = 20,
+                                       .schedules_per_owner = 4,
                                        .requests_per_second = 50,
                                        .burst = 200,
                                        .message_bytes = 65536},
