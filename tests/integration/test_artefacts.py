@@ -1,4 +1,4 @@
-"""What packaging/package makes of the built program: its bytes, its contents, an installation into a bare folder; the
+"""The output of packaging/package for the built program: bytes, contents, an installation into a bare folder; and the
 schemas of others for the SBOM and for Kubernetes.  Installations on whole systems are in test_installed.py."""
 
 import hashlib
@@ -219,7 +219,7 @@ def manifests():
 
 @pytest.mark.skipif(not CHECK.with_name("node_modules").exists(), reason="its npm packages are not installed")
 def test_manifests_are_valid_by_the_api_s_schemas(tmp_path):
-    objects = manifests()
+    objects = manifests() + [yaml.safe_load((ROOT / "packaging/proxies/kubernetes-ingress.yaml").read_text())]
     (tmp_path / "good.json").write_text(json.dumps(objects))
     call(NODE, CHECK, "kubernetes", tmp_path / "good.json")
     objects[2]["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]["httpGet"]["port"] = None
