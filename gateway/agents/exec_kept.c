@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/map.h"
+#include "gateway/agents/exec_run.h"
 #include "gateway/base/fault.h"
 #include "gateway/processes/holder.h"
 #include "gateway/processes/spool.h"
@@ -191,6 +192,12 @@ static enum kept_state is_gone(char ret_why[256], const char *why)
     return KEPT_GONE;
 }
 
+static bool is_configured_so(const char *of_page, const char *digest)
+{
+    return (of_page[0] == digest[0] || of_page[0] == KEPT_SECOND) &&
+           strcmp(of_page + 1, digest + 1) == 0;
+}
+
 enum kept_state kept_find(struct kept *k, struct str task_id, const char *digest,
                           uint64_t *ret_last, char ret_why[256])
 {
@@ -210,20 +217,36 @@ enum kept_state kept_find(struct kept *k, struct str task_id, const char *digest
                                 "this one does not know");
     FAULT_DIE(FOUND);
     *ret_last = hold_page_newest(t->program.page).number;
-    if (strcmp(t->program.page->digest, digest) == 0)
+    if (is_configured_so(t->program.page->digest, digest))
         return KEPT_LIVES;
     end_program(t);
     return is_gone(ret_why, "the gateway was restarted, and the agent's command, env or cwd has "
                             "changed");
 }
 
-bool kept_take(struct kept *k, struct str task_id, struct supervisor *ret)
+bool kept_take(struct kept *k, struct str task_id, bool second, struct supervisor *ret)
 {
     struct kept_task *t = kept_task_of(k, task_id);
     if (!t || !t->has_program)
         return false;
+    if (second && t->program.page->digest[0] != KEPT_SECOND) {
+        end_program(t);
+        return false;
+    }
     *ret = t->program;
     t->has_program = false;
+    return true;
+}
+
+/* Bound first: between the two steps a start finds the first one, and then none that has run. */
+bool kept_replace(struct kept *k, struct str task_id, char *ret_error)
+{
+    const struct kept_task *t = kept_task_of(k, task_id);
+    if (!t || !kept_prepare(k, task_id, ret_error))
+        return false;
+    holder_unlink_live(k->folder, t->name);
+    if (t->run)
+        exec_run_settle(t->run);
     return true;
 }
 

@@ -16,6 +16,9 @@
 #include "gateway/processes/supervisor.h"
 #include "proto/buf.h"
 
+/* A digest begins so when the program is the second one of its task, in the place of one that had
+ * ended in vain (kept_replace). */
+#define KEPT_SECOND '+'
 #define KEPT_PATIENCE_MS 10000 /* a holder that takes longer is stopped, or works no more */
 
 struct kept;
@@ -38,8 +41,12 @@ enum kept_state { KEPT_GONE, KEPT_NEVER_RAN, KEPT_LIVES };
  * the program was given.  A program that was started otherwise (digest) is ended. */
 enum kept_state kept_find(struct kept *k, struct str task_id, const char *digest,
                           uint64_t *ret_last, char ret_why[256]);
-/* The program, once; false: there is none. */
-bool kept_take(struct kept *k, struct str task_id, struct supervisor *ret);
+/* The program, once; false: there is none.  second: its successor is wanted, and one that is the
+ * first is ended instead. */
+bool kept_take(struct kept *k, struct str task_id, bool second, struct supervisor *ret);
+/* Prepares a second program in place of the run's, which has ended: from here on a start finds the
+ * second one alone. */
+bool kept_replace(struct kept *k, struct str task_id, char *ret_error);
 /* The run that has the task's program; NULL: none. */
 struct run *kept_run(const struct kept *k, struct str task_id);
 /* The end of the task is committed, and its run, if there is one, has told the holder to quit: ends

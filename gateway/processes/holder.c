@@ -235,12 +235,17 @@ bool holder_read(int control)
     return n < 0 && errno == EAGAIN;
 }
 
-void holder_unlink(int folder, const char *name)
+void holder_unlink_live(int folder, const char *name)
 {
     char live[HOLDER_NAME + sizeof LIVE];
     snprintf(live, sizeof live, "%s" LIVE, name);
-    (void)unlinkat(folder, name, 0);
     (void)unlinkat(folder, live, 0);
+}
+
+void holder_unlink(int folder, const char *name)
+{
+    (void)unlinkat(folder, name, 0);
+    holder_unlink_live(folder, name);
 }
 
 /* --- the holder's side ------------------------------------------------------------------------ */

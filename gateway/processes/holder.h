@@ -51,6 +51,7 @@ enum holder_answer holder_receive(int control, struct supervisor *ret);
 bool holder_read(int control);
 /* Removes the socket, under both of its names: the end of its task is committed. */
 void holder_unlink(int folder, const char *name);
+void holder_unlink_live(int folder, const char *name); /* under the second of them alone */
 /* The page of a new program, mapped, and its descriptor; NULL and errno. */
 struct hold_page *holder_new_page(const char *digest, int *ret_fd);
 void holder_unmap(struct hold_page *page);
