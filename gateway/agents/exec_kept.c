@@ -14,6 +14,7 @@
 #include "gateway/processes/spool.h"
 
 #define SUFFIX ".live"
+#define WAKE_MS 200 /* then a holder that has not answered may be stopped */
 
 /* A task of a kept program. */
 struct kept_task {
@@ -31,6 +32,7 @@ struct kept_task {
 struct kept {
     struct map tasks;
     int folder;
+    int64_t patience_ends; /* of uv_hrtime, in ms */
 };
 
 static struct map_key key_of_kept(const struct map_node *node)
@@ -53,6 +55,11 @@ static struct kept_task *kept_task_new(struct kept *k, struct str task_id)
     t->listener = t->control = -1;
     map_put(&k->tasks, &t->node);
     return t;
+}
+
+static int64_t kept_now_ms(void)
+{
+    return (int64_t)(uv_hrtime() / 1000000);
 }
 
 static void close_one(int *fd)
@@ -98,6 +105,7 @@ struct kept *kept_open(const char *data, char *ret_why)
     struct kept *k = xcalloc(sizeof *k);
     map_init(&k->tasks, secret, key_of_kept);
     k->folder = folder;
+    k->patience_ends = kept_now_ms() + KEPT_PATIENCE_MS;
     int copy = dup(folder);
     DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
     for (struct dirent *e; dir && (e = readdir(dir));)
@@ -158,17 +166,29 @@ void kept_started(struct kept *k, struct str task_id, struct run *run)
 
 /* --- those of an earlier gateway -------------------------------------------------------------- */
 
+static bool wait_for_hello(const struct kept_task *t, int most_ms)
+{
+    struct pollfd p = {.fd = t->control, .events = POLLIN};
+    return poll(&p, 1, most_ms) > 0;
+}
+
 /* True: its program is here.  One that is not understood is told to end, in words that any version
  * knows. */
-static bool hear_hello(struct kept_task *t)
+static bool hear_hello(const struct kept *k, struct kept_task *t)
 {
     enum holder_answer answer = HOLDER_WAITS;
-    struct pollfd p = {.fd = t->control, .events = POLLIN};
+    bool is_woken = false;
     if (t->has_program || t->control < 0)
         return t->has_program;
-    do
-        answer = holder_receive(t->control, &t->program);
-    while (answer == HOLDER_WAITS && poll(&p, 1, KEPT_PATIENCE_MS) != 0);
+    while ((answer = holder_receive(t->control, &t->program)) == HOLDER_WAITS) {
+        int64_t left = k->patience_ends - kept_now_ms();
+        if (left <= 0)
+            break;
+        if (wait_for_hello(t, is_woken || left < WAKE_MS ? (int)left : WAKE_MS) || is_woken)
+            continue;
+        holder_wake(t->name);
+        is_woken = true;
+    }
     t->has_program = answer == HOLDER_FOUND;
     if (!t->has_program) {
         supervisor_send(t->control, SUPERVISOR_QUIT);
@@ -212,7 +232,7 @@ enum kept_state kept_find(struct kept *k, struct str task_id, const char *digest
     if (t->found != HOLDER_LIVES)
         return is_gone(ret_why, "the gateway was restarted, and the program had ended, or was "
                                 "killed, while there was none (keep_s)");
-    if (!hear_hello(t))
+    if (!hear_hello(k, t))
         return is_gone(ret_why, "the gateway was restarted, and the program is kept in a way that "
                                 "this one does not know");
     FAULT_DIE(FOUND);
@@ -289,7 +309,7 @@ static void sweep_one(struct map_node *node, void *arg)
     struct kept_task *t = container_of(node, struct kept_task, node);
     if (t->claimed)
         return;
-    if (hear_hello(t))
+    if (hear_hello(s->kept, t))
         end_program(t);
     holder_unlink(s->kept->folder, t->name);
     kept_task_free(s->kept, t);

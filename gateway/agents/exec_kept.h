@@ -2,12 +2,13 @@
  * gateway has left of them (holder.h).
  *
  * Shape:    one for the data directory.  kept_open connects to all that it finds, so that their
- *           holders answer while the store is read; kept_is_there takes one for its task, and what
+ *           holders answer while the store is read; kept_find takes one for its task, and what
  *           no task has taken is ended by kept_sweep, after the repair.
  *           A new task: kept_prepare before task.started is staged, kept_listener for its holder,
  *           kept_settle when its end is committed.  The socket stays until then, whatever becomes
  *           of the run: the next gateway learns from it that the program ran, or never did.
- * Thread:   loop.  kept_is_there waits for a holder's answer, KEPT_PATIENCE_MS at most.
+ * Thread:   loop.  kept_find waits for a holder's answer; all of them together have
+ *           KEPT_PATIENCE_MS from kept_open on, and one that somebody has stopped is continued.
  * Owns:     descriptors of programs until a run has taken them over.
  */
 #ifndef GATEWAY_AGENTS_EXEC_KEPT_H
@@ -19,7 +20,7 @@
 /* A digest begins so when the program is the second one of its task, in the place of one that had
  * ended in vain (kept_replace). */
 #define KEPT_SECOND '+'
-#define KEPT_PATIENCE_MS 10000 /* a holder that takes longer is stopped, or works no more */
+#define KEPT_PATIENCE_MS 10000 /* a holder that takes longer works no more */
 
 struct kept;
 struct run;

@@ -47,6 +47,8 @@ enum holder_answer { HOLDER_WAITS, HOLDER_FOUND, HOLDER_REFUSED };
 /* The holder's descriptors: ret->control is the same.  HOLDER_REFUSED: it has ended, or says what
  * this gateway does not understand. */
 enum holder_answer holder_receive(int control, struct supervisor *ret);
+/* It does not answer: continues it, in case somebody has stopped it. */
+void holder_wake(const char *name);
 /* Reads away what was said: look at the page.  False: its control has ended. */
 bool holder_read(int control);
 /* Removes the socket, under both of its names: the end of its task is committed. */
