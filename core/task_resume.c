@@ -218,7 +218,6 @@ static uint64_t put_resumed_event(struct task *t, bool planned, uint64_t from,
     uint64_t withdrawn = w->said.sum.bytes - keep->bytes;
     put_retracted(w, from - 1, seq);
     said_keep(&w->said, keep);
-    task_drop_held(t);
     t->hub->stats.retracted_bytes += withdrawn;
     return withdrawn;
 }

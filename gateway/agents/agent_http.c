@@ -220,11 +220,12 @@ static void agent_http_on_head(void *user, const struct fetch_head *head)
     struct run *r = agent_http_run_of(user);
     r->framed = head->framed;
     r->says_events = stream_form_says_events(head->content_type);
-    if (r->again.goes_on && !str_eq(head->wanted, buf_str(&r->again.last_id))) {
+    bool goes_on = r->again.goes_on && str_eq(head->wanted, buf_str(&r->again.last_id));
+    if (r->again.is_resumed && !goes_on) {
         r->is_whole = r->has_answer = false;
         http_again_begin_anew(&r->again, &r->teller.events, r->teller.task);
     }
-    r->again.goes_on = false;
+    r->again.is_resumed = r->again.goes_on = false;
 }
 
 static void agent_http_take_event(struct run *r, const struct sse_event *e)
@@ -527,6 +528,7 @@ static struct run *http_resume(void *settings, const struct run_spec *spec,
     struct run *r = http_run_new(settings, events, task);
     struct http_again *a = &r->again;
     a->mark = from->mark;
+    a->is_resumed = true;
     buf_putstr(&a->last_id, buf_str(&from->recall->last_id));
     a->goes_on = a->last_id.len > 0;
     r->is_whole = a->goes_on && from->recall->is_whole;

@@ -126,7 +126,8 @@ static void remote_note(struct remote_run *r)
         return;
     remote_put_note(&r->remote, &note);
     if (!str_eq(buf_str(&note), buf_str(&r->noted))) {
-        (void)r->events.on_mark(r->task, ++r->mark);
+        if (waits || r->remote.form->by_place) /* what was said stays */
+            (void)r->events.on_mark(r->task, ++r->mark);
         r->events.on_note(r->task, true, buf_str(&note));
         buf_clear(&r->noted);
         buf_putstr(&r->noted, buf_str(&note));

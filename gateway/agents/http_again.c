@@ -25,10 +25,10 @@ void http_again_note(struct http_again *a, const struct run_events *events, void
 
 void http_again_begin_anew(struct http_again *a, const struct run_events *events, void *task)
 {
+    events->on_anew(task);
     buf_clear(&a->last_id);
     a->is_new = true;
     http_again_note(a, events, task);
-    events->on_anew(task);
 }
 
 void http_again_done(struct http_again *a)

@@ -16,7 +16,8 @@ struct http_again {
     struct buf last_id; /* of the last event; "": none, or one that no header can have */
     bool is_new;        /* it is not noted yet */
     uint64_t mark;      /* how often one was */
-    bool goes_on;       /* what comes after that id is asked for */
+    bool is_resumed;    /* a reply to what a restart has posted again is due … */
+    bool goes_on;       /* … and to what comes after that id */
 };
 
 /* The notes and events of the task; the note is the last id. */
