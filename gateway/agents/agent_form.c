@@ -119,7 +119,7 @@ static bool form_on_line(void *task, struct str piece)
     form_take(&r->form, piece, &r->out);
     if (r->form.session.len && !r->kept) { /* now: the turn may end in many ways */
         struct program_session session = form_session_of(r);
-        program_session_write(&session, buf_str(&r->form.session));
+        program_session_write(&session, buf_str(&r->form.session), buf_str(&r->task_id));
         r->kept = true;
     }
     return form_hand_over(r);
@@ -256,7 +256,8 @@ static struct run *form_run(void *settings, const struct run_spec *spec,
     buf_putstr(&r->id, spec->conversation_id);
     form_open(&r->form, s->form);
     struct program_session known = form_session_of(r);
-    bool resumes = s->form != AGENT_FORM_TEXT && program_session_read(&known, &session);
+    struct str turns = spec->is_context ? STR_NULL : spec->turns;
+    bool resumes = s->form != AGENT_FORM_TEXT && program_session_read(&known, turns, &session);
     if (s->form != AGENT_FORM_TEXT)
         recap_put(&r->prompt, spec->history, spec->input);
     struct str input = resumes || s->form == AGENT_FORM_TEXT ? spec->input : buf_str(&r->prompt);

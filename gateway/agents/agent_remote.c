@@ -18,6 +18,7 @@ struct remote_run {
     struct run_events events;
     void *task;
     struct program_session session; /* owner NULL: it is not kept */
+    char task_id[TASK_ID_LEN + 1];
     uv_timer_t timer;
     struct fetch *fetch;
     struct remote remote;
@@ -96,7 +97,7 @@ static void remote_keep_session(struct remote_run *r)
         return;
     r->remote.new_session = false;
     if (r->session.owner.p)
-        program_session_write(&r->session, buf_str(&r->remote.session));
+        program_session_write(&r->session, buf_str(&r->remote.session), str_of(r->task_id));
 }
 
 static void remote_flush(struct remote_run *r)
@@ -342,13 +343,15 @@ static struct run *remote_start(void *settings, const struct run_spec *spec,
     (void)ret_error;
     struct remote_run *r = xcalloc(sizeof *r);
     *r = (struct remote_run){.magic = REMOTE_MAGIC, .s = s, .events = *events, .task = task};
+    snprintf(r->task_id, sizeof r->task_id, "%.*s", (int)spec->task_id.n, spec->task_id.p);
     uv_timer_init(s->loop, &r->timer);
     r->timer.data = r;
     if (remote_form_of(s->kind)->keeps_session && !spec->is_context) {
         r->session = (struct program_session){s->data, s->agent,
                                               str_own(spec->owner.p ? spec->owner : STR("")),
                                               str_own(spec->conversation_id)};
-        (void)!program_session_read(&r->session, &session);
+        if (program_session_read(&r->session, spec->turns, &session))
+            program_session_write(&r->session, buf_str(&session), spec->task_id);
     }
     recap_put(&recap, spec->history, spec->input);
     remote_begin(&r->remote, s->kind,
