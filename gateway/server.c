@@ -185,7 +185,8 @@ static void on_tick(struct timer *timer)
     struct server *s = container_of(timer, struct server, tick);
     report_store(s);
     report_checkpoints(s);
-    front_tick(&s->front);
+    if (s->front.phase != FRONT_STARTING) /* a start waits for a store that takes no commits */
+        front_tick(&s->front);
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
 }
 
@@ -350,7 +351,6 @@ static void on_restored(void *arg, int status)
         files_start(s->files);
     if (s->front.phase == FRONT_STARTING)
         s->front.phase = FRONT_SERVING;
-    timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
     notify_manager("READY=1\nSTATUS=serving");
     bool v6 = strchr(s->config->listen_host, ':') != NULL;
     printf("{\"event\":\"ready\",\"listen\":\"%s%s%s:%d\",\"version\":\"%s\"}\n", v6 ? "[" : "",
@@ -430,6 +430,7 @@ static bool server_start(struct server *s)
     watch_signal(s, &s->sigterm, SIGTERM, on_signal);
     watch_signal(s, &s->sigint, SIGINT, on_signal);
     watch_signal(s, &s->sighup, SIGHUP, on_hangup);
+    timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
     hub_restore(&s->hub, on_restored, s);
     return true;
 }

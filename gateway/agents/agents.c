@@ -109,7 +109,7 @@ static void build_kept(const struct builder *b, const struct config_agent *from,
         return;
     exec->kept = b->kept;
     exec->keep_s = from->keep_s;
-    exec_set_digest(exec);
+    exec_set_digest(exec, (int)(from->form * 2 + (from->input == INPUT_ARGUMENT)));
 }
 
 static void build_exec(const struct builder *b, const struct config_agent *from, struct agent *to,
