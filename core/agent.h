@@ -30,6 +30,7 @@ struct run_spec {
     struct str owner;    /* for its tools; the agent itself does not learn it */
     struct str history;  /* JSON array of {"role","content"}, oldest first */
     bool is_context;     /* from the client: its system messages instruct the agent */
+    struct str turns;    /* ids of the tasks in the history, with blanks between */
     struct str parent;   /* JSON object */
     struct str metadata; /* JSON object or "null" */
     unsigned attempt;    /* 1; of a task that goes on over a restart, that of task.resumed */

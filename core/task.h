@@ -93,7 +93,8 @@ struct task_past {
 /* State that exists from the start of its run, or from an earlier event that needs it. */
 struct task_work {
     struct task *task;
-    char *history; /* JSON, from its query to the agent's start */
+    char *history; /* JSON, from its query to the agent's start, like … */
+    char *turns;   /* … the ids of the tasks in it */
     struct said said;
     struct held_text *held; /* what waits because a secret may begin in it; NULL: nothing */
     char *result;
@@ -201,8 +202,11 @@ struct task_plan {
     struct str input, name, description, metadata;
     struct str context; /* replaces the history; NULL for none */
     struct str parent_task_id, parent_call_id, parent_agent_id;
-    struct str ancestors;           /* ids of the parent and of all its ancestors, concatenated */
-    struct str request_key;         /* NULL for none */
+    struct str ancestors;     /* ids of the parent and of all its ancestors, concatenated */
+    struct str request_key;   /* NULL for none */
+    enum message_place place; /* of its question, like the next two */
+    struct str parent_id, behind;
+    struct str question_id; /* it answers another task's question; NULL: it brings its own */
     struct str webhook, webhook_id; /* NULL for none */
     bool notify_on_complete;
     bool wait_for_others; /* enqueue */

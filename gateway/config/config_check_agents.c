@@ -260,7 +260,7 @@ static void check_terminal(struct config *c, struct faults *f)
 
 static void check_restart(struct config_agent *agent, size_t at, struct faults *f)
 {
-    bool is_kept = agent->kind == AGENT_EXEC && agent->kept && !config_is_coder(agent);
+    bool is_kept = agent->kind == AGENT_EXEC && agent->kept;
     bool usual = agent->kind == AGENT_REACT || is_kept;
     if (agent->after_restart == RESTART_BY_KIND)
         agent->after_restart = usual ? RESTART_CONTINUE : RESTART_FAIL;
