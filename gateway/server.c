@@ -32,7 +32,7 @@
 
 #define NOTICE_JOIN_MS 100 /* ends of tasks and processes that come so close are one turn */
 #define TICK_MS 1000
-#define CLOSE_WAIT_MS 1000 /* how long clients may take for the close handshake */
+#define CLOSE_WAIT_MS 500 /* how long clients may take for the close handshake */
 #define END_WAIT_MS 2000   /* at the stop, for everything that was told to end */
 
 /* --- the clock -------------------------------------------------------------------------------- */
