@@ -69,9 +69,9 @@ struct front {
     uint32_t n_greetings;
     uint32_t n_wsi; /* lws's own, of every kind */
     uint64_t next_conn;
-    struct buf out;           /* LWS_PRE bytes, then the message under construction */
-    struct buf lines, events; /* scratch of event streams: what a session filled, and their form */
-    uint64_t closes[16];      /* by row of CLOSE_TABLE; the last: without a code */
+    struct buf out;      /* LWS_PRE bytes, then the message under construction */
+    struct buf lines;    /* scratch of event streams: what a session filled */
+    uint64_t closes[16]; /* by row of CLOSE_TABLE; the last: without a code */
     uint64_t bytes_out;
 };
 
