@@ -167,7 +167,8 @@ const struct run_events task_run_events = {.on_line = task_on_line,
                                            .on_taken = task_on_taken,
                                            .when_committed = task_when_committed,
                                            .on_unknown = task_on_unknown,
-                                           .on_moot = task_on_moot};
+                                           .on_moot = task_on_moot,
+                                           .on_anew = task_on_anew};
 
 static void put_message(struct buf *out, const struct message_record *m)
 {
@@ -266,7 +267,8 @@ void task_run(struct task *t)
                                                      : STR("[]"),
                             .is_context = rec.context.p != NULL,
                             .parent = buf_str(&parent),
-                            .metadata = rec.metadata.p ? rec.metadata : STR("null")};
+                            .metadata = rec.metadata.p ? rec.metadata : STR("null"),
+                            .attempt = w->attempt ? w->attempt : 1};
     char error[256] = "";
     t->run = again ? task_resume_run(t, &spec, error)
                    : t->agent->ops->start(t->agent->settings, &spec, &task_run_events, t, error);
