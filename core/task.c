@@ -205,6 +205,7 @@ static void free_work(struct task *t)
     task_free_hooks(t);
     said_done(&w->said);
     task_free_text(w);
+    task_budget_free(w);
     free(w->history);
     task_free_past(t);
     tool_names_free(w->tool_names);
