@@ -413,7 +413,7 @@ static bool server_start(struct server *s)
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
     }
-    s->webhooks = webhooks_open(&s->hub, s->fetcher, s->config, error, sizeof error);
+    s->webhooks = webhooks_open(&s->hub, s->fetcher, s->config, s->secrets, error, sizeof error);
     if (!s->webhooks) {
         log_event(LEVEL_ERROR, "webhook", "cannot_open", LOG_TEXT("why", error));
         return false;
