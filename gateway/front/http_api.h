@@ -79,6 +79,7 @@ struct exchange {
     bool is_head;          /* the answer has no body, whatever its head says */
     bool is_admins;        /* it came through the operator's socket */
     struct owner *owner, *quota;
+    char from[NET_TEXT]; /* its address, or "operator" */
     int64_t expires_at_ms;
     struct call *call;          /* in progress */
     struct admin_wait *waiting; /* the same, for a request of the operator */
