@@ -391,6 +391,15 @@ static const struct key log_keys[] = {
 };
 TABLE(log_table, log_keys);
 
+static const struct key audit_keys[] = {
+    {"path", "file that lines are appended to; without it there is none",
+     TEXT(config, audit.path, MAX_PATH_TEXT)},
+    {"rotate_mib", "size at which it becomes FILE.1, that FILE.2 and so on; 0: at none",
+     INT(config, audit.rotate_mib, 0, 1048576, 100)},
+    {"keep", "how many of these are kept", INT(config, audit.keep, 1, 1000, 10)},
+};
+TABLE(audit_table, audit_keys);
+
 static const struct key root_keys[] = {
     {"listen", "address and port; port 0: any free one", TEXT(config, listen, 128),
      .text = "127.0.0.1:8080"},
@@ -439,6 +448,7 @@ static const struct key root_keys[] = {
     {"drain_s", "how long a stopping gateway waits for its tasks",
      INT(config, drain_s, 0, 86400, 20)},
     {"log", "the log", GROUP(log_table)},
+    {"audit", "who asked, read, answered and cancelled, a line of JSON each", GROUP(audit_table)},
 };
 const struct key_table config_table = {root_keys, countof(root_keys)};
 
