@@ -40,6 +40,7 @@
     X(VERB_DELETE, "delete", VERB_WRITES)                             \
     X(VERB_RESULTS, "results", 0)                                     \
     X(VERB_ACK, "ack", VERB_WRITES)                                   \
+    X(VERB_BRANCH, "branch", VERB_WRITES)                             \
     X(VERB_SCHEDULE, "schedule", VERB_WRITES)                         \
     X(VERB_SCHEDULES, "schedules", 0)                                 \
     X(VERB_RESCHEDULE, "reschedule", VERB_WRITES)                     \
@@ -76,6 +77,8 @@ struct request {
     struct str
         context; /* compact JSON array of {"role","content"}, role user, assistant or system */
     bool background, notify_on_complete, unlisted;
+    struct str reply_to, edit, regenerate; /* ids of messages or tasks; NULL when absent */
+    struct str message_id;                 /* branch: the same */
     enum when_busy when_busy;
     struct str webhook;    /* also webhook: compact JSON of proto/webhook.h; NULL for none */
     struct str webhook_id; /* of that, NULL for none; webhook_delete */
@@ -94,6 +97,7 @@ struct request {
     struct str before; /* NULL when absent */
     bool has_status;
     bool turns; /* tasks: only those of type chat and notice */
+    bool all;   /* history: of all branches */
     enum task_status status;
     struct str *task_ids; /* ack; n_task_ids of them */
     size_t n_task_ids;
