@@ -12,6 +12,7 @@
 #include "core/store_memory.h"
 #include "gateway/agents/agents.h"
 #include "gateway/agents/exec_kept.h"
+#include "gateway/audited.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/descriptors.h"
@@ -32,7 +33,7 @@
 
 #define NOTICE_JOIN_MS 100 /* ends of tasks and processes that come so close are one turn */
 #define TICK_MS 1000
-#define CLOSE_WAIT_MS 1000 /* how long clients may take for the close handshake */
+#define CLOSE_WAIT_MS 500 /* how long clients may take for the close handshake */
 #define END_WAIT_MS 2000   /* at the stop, for everything that was told to end */
 
 /* --- the clock -------------------------------------------------------------------------------- */
@@ -278,6 +279,26 @@ static void on_deleted(void *arg, struct str owner, struct str conversation_id)
     agents_forget(s->config, s->agents, s->n_agents, owner, conversation_id);
 }
 
+static void on_told(void *arg, const struct call *c, enum error e)
+{
+    struct server *s = arg;
+    audited_call(s->audit, c, e);
+}
+
+static bool open_audit(struct server *s)
+{
+    struct audit_options o = {s->config->audit.path, s->config->audit.rotate_mib << 20,
+                              s->config->audit.keep};
+    if (!o.path)
+        return true;
+    s->audit = audit_open(&o);
+    if (!s->audit)
+        log_event(LEVEL_ERROR, "audit", "cannot_open", LOG_TEXT("file", o.path),
+                  LOG_TEXT("why", strerror(errno)));
+    s->front.audit = s->audit;
+    return s->audit;
+}
+
 static bool open_hub(struct server *s)
 {
     struct store_start start = {0};
@@ -303,6 +324,7 @@ static bool open_hub(struct server *s)
         .reported = report_task,
         .resumed = report_resumed,
         .deleted = on_deleted,
+        .told = s->audit ? on_told : NULL,
         .arg = s};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
     s->drain.fire = on_drain;
@@ -375,7 +397,7 @@ static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_s
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
-    if (!open_store(s) || !open_files(s))
+    if (!open_audit(s) || !open_store(s) || !open_files(s))
         return false;
     struct buf faults = {0};
     front_set_auth(&s->front, auth_open(s->config, s->config->data, &faults));
@@ -413,7 +435,7 @@ static bool server_start(struct server *s)
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
     }
-    s->webhooks = webhooks_open(&s->hub, s->fetcher, s->config, error, sizeof error);
+    s->webhooks = webhooks_open(&s->hub, s->fetcher, s->config, s->secrets, error, sizeof error);
     if (!s->webhooks) {
         log_event(LEVEL_ERROR, "webhook", "cannot_open", LOG_TEXT("why", error));
         return false;
@@ -490,6 +512,7 @@ static void server_stop(struct server *s)
     uv_loop_close(&s->loop);
     if (s->store)
         s->store_ops->close(s->store);
+    audit_close(s->audit);
     log_hide(NULL);
     secrets_free(s->secrets);
 }
