@@ -11,6 +11,7 @@
 #ifndef CORE_AGENT_H
 #define CORE_AGENT_H
 
+#include "core/budget.h"
 #include "proto/agent_line.h"
 
 struct tool;
@@ -33,6 +34,7 @@ struct run_spec {
     struct str turns;    /* ids of the tasks in the history, with blanks between */
     struct str parent;   /* JSON object */
     struct str metadata; /* JSON object or "null" */
+    unsigned attempt;    /* 1; of a task that goes on over a restart, that of task.resumed */
 };
 
 struct run_events {
@@ -71,6 +73,9 @@ struct run_events {
     void (*on_unknown)(void *task, struct str tool);
     /* Nobody waits for the answer to that question of the run any more: it counts as expired. */
     void (*on_moot)(void *task, struct str input_id);
+    /* The run cannot go on with what was there, and begins anew: all text of the task until now is
+     * withdrawn.  Only after resume, before it says anything. */
+    void (*on_anew)(void *task);
 };
 
 /* A note or an event that a restart tells again, one by one.  The standing note comes
@@ -150,6 +155,8 @@ struct agent_ops {
     /* deliver may refuse a line and take a later one.  It calls on_room when it would take one that
      * it has refused; nobody offers it before. */
     bool picks;
+    /* Runs share what is read: none is read less for what another one waits for. */
+    bool shares;
 };
 
 /* Says what begins a turn about things that an agent has started: all; no watched lines; failures
@@ -163,12 +170,14 @@ struct agent {
     char *const *examples;   /* examples of what to ask it, up to a NULL; NULL for none */
     bool is_default;
     bool has_inbox;
-    bool has_budget;                              /* a task of it may bring a budget */
+    bool has_budget;                              /* a task of it may bring a budget … */
+    bool asks_budget;                             /* … to which its runs keep by themselves */
     bool goes_on;                                 /* after_restart is continue */
     bool outlives;                                /* its runs live on without a gateway */
     bool is_process;                              /* counts towards limits.processes */
     msec_t timeout_ms, idle_timeout_ms, grace_ms; /* 0: never */
     enum notify notify;
+    struct budget_limits budget;
     const struct tool *const *tools; /* the tools that it may call */
     size_t n_tools;
     const struct agent_ops *ops;

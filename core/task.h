@@ -84,9 +84,10 @@ struct task_past {
     struct said_sum settled; /* what stays of its text */
     uint64_t unsettled;      /* the first event behind that with text; 0: none */
     uint64_t stopped_at;     /* the newest event when the gateway was stopped; 0: it was killed */
-    unsigned attempts;       /* task.resumed so far … */
+    unsigned attempts;       /* the task was resumed so often … */
     unsigned vain;           /* … since the last other event, and not after a planned stop */
-    unsigned n_open;         /* questions: while there are any, the clocks stand … */
+    struct budget_past budget;
+    unsigned n_open;               /* questions: while there are any, the clocks stand … */
     int64_t stood_since, stood_ms; /* … since, and before that */
 };
 
@@ -123,7 +124,10 @@ struct task_work {
     uint32_t n_approvals;          /* asked by the gateway */
     struct tool_names *tool_names; /* from its tool_call events */
     struct task_past *past;        /* NULL: it did not begin before this gateway */
+    struct task_budget *budget;    /* NULL: none, or its run keeps to it by itself */
     char *retracted;               /* as in its record; NULL: nothing */
+    uint64_t first_text;           /* of a task that was resumed: its first event with text */
+    unsigned attempt;              /* that of its last task.resumed; 0: none */
     uint64_t next_note;
     uint64_t mark, marked_in; /* staged, and in which batch … */
     uint32_t mark_op;         /* … and where there */

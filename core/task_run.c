@@ -104,7 +104,8 @@ void tasks_start_next(struct conversation *c)
 void task_unpause(struct task *t)
 {
     t->paused = false;
-    if (t->run && !t->left && !(t->work && t->work->waits_for_lookup))
+    bool waits = t->work && (t->work->waits_for_lookup || task_budget_holds(t));
+    if (t->run && !t->left && !waits)
         t->agent->ops->unpause(t->run);
 }
 
@@ -118,6 +119,7 @@ void task_stop_run(struct task *t)
         timer_disarm(c, &t->work->timeout);
         timer_disarm(c, &t->work->idle);
         timer_disarm(c, &t->work->grace);
+        task_budget_stop(t);
         task_stop_tools(t);
     }
     if (!t->run)
@@ -167,7 +169,8 @@ const struct run_events task_run_events = {.on_line = task_on_line,
                                            .on_taken = task_on_taken,
                                            .when_committed = task_when_committed,
                                            .on_unknown = task_on_unknown,
-                                           .on_moot = task_on_moot};
+                                           .on_moot = task_on_moot,
+                                           .on_anew = task_on_anew};
 
 static void put_message(struct buf *out, const struct message_record *m)
 {
@@ -252,7 +255,8 @@ void task_run(struct task *t)
                             .is_context = rec.context.p != NULL,
                             .turns = str_of(w->turns),
                             .parent = buf_str(&parent),
-                            .metadata = rec.metadata.p ? rec.metadata : STR("null")};
+                            .metadata = rec.metadata.p ? rec.metadata : STR("null"),
+                            .attempt = w->attempt ? w->attempt : 1};
     char error[256] = "";
     t->run = again ? task_resume_run(t, &spec, error)
                    : t->agent->ops->start(t->agent->settings, &spec, &task_run_events, t, error);
@@ -269,6 +273,7 @@ void task_run(struct task *t)
         return;
     }
     t->phase = PHASE_RUNNING;
+    task_budget_begin(t, spec.metadata);
     if (again)
         task_resumed(t);
     else

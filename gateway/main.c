@@ -33,6 +33,7 @@ static const char usage[] =
     "\n"
     "  holdfast serve [--config FILE] [--listen HOST:PORT] [--data DIR]\n"
     "                 [--log-level debug|info|warn|error] [--log-format logfmt|json]\n"
+    "                                     serves until SIGTERM; SIGHUP reads keys again\n"
     "  holdfast check-config FILE         reports all faults of a configuration\n"
     "  holdfast print-config [FILE]       prints the effective configuration without secrets\n"
     "  holdfast keys                      lists all configuration keys\n"
@@ -40,7 +41,8 @@ static const char usage[] =
     "                                     checks a data directory; only reads\n"
     "  holdfast backup [--data DIR] FILE  copies the database, even of a running gateway\n"
     "  holdfast token --sub NAME [--ttl 1h] [--config FILE] [--data DIR]\n"
-    "  holdfast version\n";
+    "                                     prints a token for that owner\n"
+    "  holdfast version                   prints the version\n";
 
 struct options {
     const char *config, *sub, *ttl;

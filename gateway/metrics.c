@@ -8,7 +8,9 @@
 #include "core/task.h"
 #include "gateway/agents/agents.h"
 #include "gateway/agents/workers.h"
+#include "gateway/base/audit.h"
 #include "gateway/fetch/webhook.h"
+#include "gateway/files/files.h"
 #include "gateway/models/model_stats.h"
 
 enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
@@ -226,6 +228,44 @@ static void limits(struct server *s, struct buf *out, const char *name)
         buf_putf(out, "%s{limit=\"%s\"} %" PRIu64 "\n", name, names[i], s->hub.stats.limit_hits[i]);
 }
 
+static const char *const verb_names[N_VERBS] = {
+#define X(name, wire, flags) [name] = wire,
+    VERB_TABLE(X)
+#undef X
+};
+
+static void requests(struct server *s, struct buf *out, const char *name)
+{
+    for (int i = VERB_CHAT; i < N_VERBS; i++) /* those before are the session's own */
+        buf_putf(out, "%s{verb=\"%s\"} %" PRIu64 "\n", name, verb_names[i],
+                 s->hub.stats.requests[i]);
+}
+
+static void request_errors(struct server *s, struct buf *out, const char *name)
+{
+    for (int i = ERR_NONE + 1; i < N_ERRORS; i++)
+        buf_putf(out, "%s{code=\"%s\"} %" PRIu64 "\n", name, error_code((enum error)i),
+                 s->hub.stats.refusals[i]);
+}
+
+static void refusals(struct server *s, struct buf *out, const char *name)
+{
+    static const char *const causes[] = {
+#define X(name, label) label,
+        REFUSAL_TABLE(X)
+#undef X
+    };
+    for (size_t i = 0; i < countof(causes); i++)
+        buf_putf(out, "%s{cause=\"%s\"} %" PRIu64 "\n", name, causes[i], s->front.refusals[i]);
+}
+
+static void audit_lines(struct server *s, struct buf *out, const char *name)
+{
+    struct audit_stats stats = audit_stats(s->audit);
+    metrics_put(out, name, "{outcome=\"written\"}", stats.written);
+    metrics_put(out, name, "{outcome=\"lost\"}", stats.lost);
+}
+
 static void cache(struct server *s, struct buf *out, const char *name)
 {
     metrics_put(out, name, "", s->hub.cache.bytes);
@@ -384,6 +424,41 @@ static void damages(struct server *s, struct buf *out, const char *name)
     metrics_put(out, name, "", s->hub.stats.damages);
 }
 
+static struct files_stats files_now(const struct server *s)
+{
+    return s->files ? *files_stats(s->files) : (struct files_stats){0};
+}
+
+static void file_uploads(struct server *s, struct buf *out, const char *name)
+{
+    struct files_stats st = files_now(s);
+    metrics_put(out, name, "{outcome=\"stored\"}", st.stored);
+    metrics_put(out, name, "{outcome=\"refused\"}", st.refused);
+    metrics_put(out, name, "{outcome=\"cut\"}", st.cut);
+}
+
+static void file_bytes(struct server *s, struct buf *out, const char *name)
+{
+    struct files_stats st = files_now(s);
+    metrics_put(out, name, "{direction=\"in\"}", st.stored_bytes);
+    metrics_put(out, name, "{direction=\"out\"}", st.read_bytes);
+}
+
+static void files_uploading(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", files_now(s).uploading);
+}
+
+static void files_swept(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", files_now(s).swept);
+}
+
+static void file_failures(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", files_now(s).failures);
+}
+
 /* --- models ----------------------------------------------------------------------------------- */
 
 struct model_row {
@@ -482,6 +557,13 @@ static const struct metric metrics[] = {
      "Times that events of a task were not on disk as they were written.", damages},
     {"holdfast_resume_total", COUNTER, "Resumes, by outcome.", resumes},
     {"holdfast_limit_hits_total", COUNTER, "Requests that met a limit.", limits},
+    {"holdfast_requests_total", COUNTER, "Requests carried out, well or not, by verb.", requests},
+    {"holdfast_request_errors_total", COUNTER, "Requests that got an error, by its code.",
+     request_errors},
+    {"holdfast_refusals_total", COUNTER,
+     "Peers turned away before a request was read, by the cause.", refusals},
+    {"holdfast_audit_lines_total", COUNTER, "Lines of the audit's file, and those that were lost.",
+     audit_lines},
     {"holdfast_replayed_bytes_total", COUNTER, "Events sent from a resume to its caught_up.",
      replayed},
     {"holdfast_replay_cache_bytes", GAUGE, "Blocks of events in memory.", cache},
@@ -493,6 +575,14 @@ static const struct metric metrics[] = {
     {"holdfast_webhook_messages_total", COUNTER,
      "Messages to webhooks: delivered, given up, and failed attempts.", hook_tries},
     {"holdfast_webhook_pending", GAUGE, "Messages to webhooks that wait in memory.", hooks_pending},
+    {"holdfast_file_uploads_total", COUNTER, "Uploads of files, by outcome.", file_uploads},
+    {"holdfast_file_bytes_total", COUNTER, "Bytes of files: of those that were stored, and read.",
+     file_bytes},
+    {"holdfast_file_uploading", GAUGE, "Uploads that are under way.", files_uploading},
+    {"holdfast_files_swept_total", COUNTER, "Stored contents that no file had any more, removed.",
+     files_swept},
+    {"holdfast_file_failures_total", COUNTER, "Times that the folder of files failed.",
+     file_failures},
     {"holdfast_mcp_calls_total", COUNTER, "Calls of tools of MCP servers.", mcp_calls},
     {"holdfast_mcp_failures_total", COUNTER, "Calls of them that failed, by kind.", mcp_failures},
     {"holdfast_mcp_restarts_total", COUNTER, "Times that an MCP server was started again.",

@@ -148,7 +148,7 @@ const struct agent_ops agent_exec_ops = {
 
 /* --- kept programs ---------------------------------------------------------------------------- */
 
-void exec_set_digest(struct exec_settings *s)
+void exec_set_digest(struct exec_settings *s, int form)
 {
     struct buf all = {0};
     char *const *const lists[] = {s->command, s->env};
@@ -158,7 +158,7 @@ void exec_set_digest(struct exec_settings *s)
         buf_putc(&all, 0);
     }
     buf_puts(&all, s->work ? s->work : s->cwd ? s->cwd : "");
-    buf_putf(&all, "%d%d", s->work != NULL, (int)s->feed);
+    buf_putf(&all, "%d%d", s->work != NULL, form);
     _Static_assert(EXEC_DIGEST == SANDBOX_NAME && EXEC_DIGEST == HOLD_DIGEST, "one digest");
     sandbox_name(buf_str(&all), STR(""), s->digest);
     buf_done(&all);
@@ -200,13 +200,17 @@ static struct run *kept_start(void *settings, const struct run_spec *spec,
     const struct exec_settings *s = settings;
     struct supervisor program;
     struct hold hold;
+    char digest[EXEC_DIGEST];
     if (!kept_hold(s->kept, spec->task_id, &hold)) {
         snprintf(ret_error, SUPERVISOR_ERROR, "cannot start \"%s\": it was not prepared",
                  s->command[0]);
         return NULL;
     }
     hold.keep_s = s->keep_s;
-    hold.digest = s->digest;
+    memcpy(digest, s->digest, sizeof digest);
+    if (s->second)
+        digest[0] = KEPT_SECOND;
+    hold.digest = digest;
     if (!exec_spawn(s, spec, &hold, &program, ret_error))
         return NULL;
     FAULT_DIE(SPAWN);
@@ -234,12 +238,21 @@ static struct run *kept_resume(void *settings, const struct run_spec *spec,
     struct supervisor program;
     (void)from->recall; /* it stands for all */
     FAULT_DIE(RESUMED);
-    if (kept_take(s->kept, spec->task_id, &program))
+    if (kept_take(s->kept, spec->task_id, s->second, &program))
         return kept_begin(kept_run_new(s, spec, events, task), &program, from->mark, spec,
                           ret_error);
     if (!kept_prepare(s->kept, spec->task_id, ret_error))
         return NULL;
     return kept_start(settings, spec, events, task, ret_error);
+}
+
+struct run *exec_start_second(struct exec_settings *s, const struct run_spec *spec,
+                              const struct run_events *events, void *task, char *ret_error)
+{
+    ASSERT(s->second);
+    if (!kept_replace(s->kept, spec->task_id, ret_error))
+        return NULL;
+    return kept_start(s, spec, events, task, ret_error);
 }
 
 static void kept_settled(void *settings, struct str task_id)

@@ -193,8 +193,6 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
     } rows[] = {
         {"model", AGENT_REACT, agent->model && agent->kind != AGENT_HTTP},
         {"system", AGENT_REACT, agent->system},
-        {"budget", AGENT_REACT,
-         agent->budget.tokens || agent->budget.tool_calls || agent->budget.seconds},
         {"command", AGENT_EXEC, agent->command.list && agent->kind != AGENT_ACP},
         {"env", AGENT_EXEC, agent->env.list && agent->kind != AGENT_ACP},
         {"cwd", AGENT_EXEC, agent->cwd && agent->kind != AGENT_ACP},
@@ -214,6 +212,12 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
         if (rows[i].given && rows[i].kind != agent->kind)
             fault(f, config_path("agents[%zu].%s", at, rows[i].key).text,
                   "is for agents of kind %s only", kind->choices[rows[i].kind]);
+}
+
+static void check_source(const struct config_agent *agent, size_t at, struct faults *f)
+{
+    if (agent->budget.tokens || agent->budget.tool_calls || agent->budget.seconds)
+        fault(f, config_path("agents[%zu].budget", at).text, "an agent of kind source has none");
 }
 
 static void check_agent_kind(const struct config *c, size_t at, struct faults *f)
@@ -238,7 +242,7 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
         check_upstream(&agent->upstream, config_path("agents[%zu].api_key_file", at).text, f);
         return;
     case AGENT_WORKER: /* config_workers.c */
-    case AGENT_SOURCE: return;
+    case AGENT_SOURCE: check_source(agent, at, f); return;
     }
     UNREACHABLE();
 }
@@ -260,13 +264,14 @@ static void check_terminal(struct config *c, struct faults *f)
 
 static void check_restart(struct config_agent *agent, size_t at, struct faults *f)
 {
-    bool is_kept = agent->kind == AGENT_EXEC && agent->kept && !config_is_coder(agent);
-    bool can = agent->kind == AGENT_REACT || is_kept;
+    bool is_kept = agent->kind == AGENT_EXEC && agent->kept;
+    bool usual = agent->kind == AGENT_REACT || is_kept;
     if (agent->after_restart == RESTART_BY_KIND)
-        agent->after_restart = can ? RESTART_CONTINUE : RESTART_FAIL;
-    if (agent->after_restart == RESTART_CONTINUE && !can)
+        agent->after_restart = usual ? RESTART_CONTINUE : RESTART_FAIL;
+    if (agent->after_restart == RESTART_CONTINUE && !usual && agent->kind != AGENT_HTTP)
         fault(f, config_path("agents[%zu].after_restart", at).text,
-              "\"continue\" is for agents of kind react, and for those of kind exec that are kept");
+              "\"continue\" is for agents of kind react and http, and for those of kind exec that "
+              "are kept");
 }
 
 static void check_agent(const struct config *c, size_t at, struct faults *f)

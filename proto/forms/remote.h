@@ -26,7 +26,6 @@
 
 #define REMOTE_QUESTIONS 32               /* that are open at once */
 #define REMOTE_KEPT (256 * 1024)          /* bytes of the turn that go back with an answer */
-#define REMOTE_LAST_ID 256                /* bytes of an event's id; longer ones are not kept */
 #define REMOTE_PEER_ID 1024               /* bytes of an id of the server's */
 #define REMOTE_MAX_BODY (4 * 1024 * 1024) /* bytes of a reply that is no stream */
 
@@ -83,6 +82,8 @@ struct remote {
     struct buf said, failure;
     struct buf session; /* "": none */
     bool new_session;   /* it has changed: to be kept; the caller clears this */
+    bool goes_on;       /* nothing came yet of what goes on after a restart (remote_again.h) */
+    bool anew;          /* and nothing will: the turn begins anew; the caller clears this */
 
     struct buf url, model, conversation_id, task_id, input, history, recap;
     struct say_calls calls;
@@ -131,6 +132,11 @@ struct remote_form {
     bool (*cancel)(struct remote *r);
     /* The reply's status was that, no success.  True: there is another request. */
     bool (*refused)(struct remote *r, int status);
+    /* After a restart of the gateway: asks for the rest of what peer_id names.  NULL: the turn is
+     * posted anew. */
+    void (*again)(struct remote *r);
+    bool by_place;     /* that rest is what comes after last_id */
+    bool takes_errors; /* an event that is named error is taken, too */
 };
 
 const struct remote_form *remote_form_of(enum remote_kind kind);
@@ -153,6 +159,10 @@ void remote_done(struct remote *r);
 extern const struct remote_form remote_responses, remote_ag_ui, remote_a2a, remote_ai_sdk,
     remote_langgraph;
 
+/* remote_begin, without the first request. */
+void remote_open(struct remote *r, enum remote_kind kind, const struct remote_turn *turn);
+/* The server knows nothing of what should go on after a restart: the turn is posted anew. */
+void remote_begin_anew(struct remote *r);
 void remote_fail(struct remote *r, struct str why);
 /* The same in the server's words, from a node of doc (its text, or the message in it). */
 void remote_complain(struct remote *r, uint32_t node);
@@ -170,6 +180,14 @@ void remote_called(struct remote *r, struct str id, struct str output, bool is_e
 struct str remote_as_text(struct remote *r, uint32_t node, struct buf *scratch);
 /* Adds to the turn's usage: an object with counts under any of their usual names. */
 void remote_usage(struct remote *r, uint32_t node);
+/* The event of a protocol whose events name themselves in `type`: taken as its row says; one of
+ * another type by `other`, one without a type is a complaint. */
+struct remote_event_row {
+    const char *type;
+    void (*take)(struct remote *r);
+};
+void remote_take_row(struct remote *r, const struct remote_event_row *rows, size_t n,
+                     void (*other)(struct remote *r));
 bool remote_set_id(struct buf *id, const struct js_doc *doc, uint32_t node);
 void remote_set_session(struct remote *r, struct str id); /* one that cannot be kept is none */
 

@@ -7,8 +7,13 @@
 #define N_BACKGROUND 4000
 #define N_QUEUED 400
 
-#ifdef __SANITIZE_THREAD__
+#ifndef __has_feature /* gcc, which has macros instead */
+#define __has_feature(name) 0
+#endif
+#if defined __SANITIZE_THREAD__
 #define SCALE 6 /* how much longer everything may take, as in support/gateway.py */
+#elif defined __SANITIZE_ADDRESS__ || __has_feature(address_sanitizer)
+#define SCALE 4
 #else
 #define SCALE 1
 #endif
