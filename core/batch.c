@@ -54,6 +54,9 @@ void batch_free(struct batch *b)
 {
     if (!b)
         return;
+    for (size_t i = 0; i < b->n_ops; i++)
+        if (b->ops[i].placed)
+            arena_done(&b->ops[i].placed->chunks);
     arena_done(&b->chunks);
     free(b->ops);
     free(b);
@@ -94,6 +97,8 @@ static struct message_record *message_copy(struct batch *b, const struct message
     struct message_record *to = arena_alloc(&b->chunks, sizeof *to);
     *to = *from;
     to->message_id = batch_copy(b, from->message_id);
+    to->parent_id = batch_copy(b, from->parent_id);
+    to->behind = batch_copy(b, from->behind);
     to->task_id = batch_copy(b, from->task_id);
     to->content = batch_copy(b, from->content);
     return to;
@@ -118,6 +123,17 @@ static struct outbox_record *outbox_copy(struct batch *b, const struct outbox_re
     to->hook = batch_copy(b, from->hook);
     to->id = batch_copy(b, from->id);
     to->body = batch_copy(b, from->body);
+    return to;
+}
+
+static struct file_record *batch_copy_file(struct batch *b, const struct file_record *from)
+{
+    struct file_record *to = arena_alloc(&b->chunks, sizeof *to);
+    *to = *from;
+#define T(name) to->name = batch_copy(b, from->name);
+    FILE_NAMES(T)
+    FILE_TEXTS(T)
+#undef T
     return to;
 }
 
@@ -158,9 +174,15 @@ struct op *batch_put(struct batch *b, const struct op *op)
     }
     if (op->message)
         to->message = message_copy(b, op->message);
+    if (op->kind == OP_MESSAGE || op->kind == OP_BRANCH) {
+        to->placed = arena_alloc(&b->chunks, sizeof *to->placed);
+        *to->placed = (struct placed){0};
+    }
     if (op->notice)
         to->notice = notice_copy(b, op->notice);
     if (op->outbox)
         to->outbox = outbox_copy(b, op->outbox);
+    if (op->file)
+        to->file = batch_copy_file(b, op->file);
     return to;
 }

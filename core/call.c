@@ -36,6 +36,7 @@ static const verb_fn verbs[N_VERBS] = {
     [VERB_DELETE] = verb_delete,
     [VERB_RESULTS] = verb_results,
     [VERB_ACK] = verb_ack,
+    [VERB_BRANCH] = verb_branch,
 };
 
 struct call *hub_request(struct hub *h, const struct asker *who, struct request *req,
@@ -84,6 +85,7 @@ static void done(struct call *c)
     request_done(&c->req);
     buf_done(&c->out);
     free(c->from);
+    placing_free(c->placing);
     free(c);
 }
 

@@ -50,13 +50,11 @@ static bool has_notices(const struct memory *m, const struct op *op)
     return false;
 }
 
-/* The messages of the task or, with all, of the whole conversation. */
-static void remove_messages(struct memory *m, const struct op *op, bool all)
+static void remove_messages(struct memory *m, const struct op *op)
 {
     for (size_t i = m->messages.n; i-- > 0;) {
         struct mem_message *message = m->messages.at[i];
-        if (is_in(message->owner, message->conversation_id, op) &&
-            (all || str_eq(message->record.task_id, op->task_id))) {
+        if (is_in(message->owner, message->conversation_id, op)) {
             memory_message_free(message);
             memory_rows_remove(&m->messages, i);
         }
@@ -79,7 +77,7 @@ static void remove_conversation(struct memory *m, const struct op *op)
     struct mem_conversation *c = memory_conversation_find(m, op->owner, op->conversation_id);
     if (!c || c->updated_at >= op->at || has_tasks(m, op) || has_notices(m, op))
         return;
-    remove_messages(m, op, true); /* messages between tasks belong to none */
+    remove_messages(m, op); /* messages between tasks belong to none */
     for (size_t i = 0; i < m->conversations.n; i++)
         if (m->conversations.at[i] == c)
             memory_rows_remove(&m->conversations, i);
@@ -92,8 +90,9 @@ void memory_task_remove(struct memory *m, const struct op *op)
     if (!t)
         return;
     ASSERT(status_is_terminal(t->record.state.status) && t->tail.bytes.len == 0);
-    remove_messages(m, op, false);
+    memory_messages_of_task_remove(m, op);
     remove_keys(m, op);
+    memory_files_delete(m, op);
     for (size_t i = 0; i < m->tasks.n; i++)
         if (m->tasks.at[i] == t)
             memory_rows_remove(&m->tasks, i);
@@ -196,6 +195,14 @@ int memory_ask_usage(const struct memory *m, const struct query *q, struct answe
             ret->owners[0].value += usage_of(t);
         else if (usage_of(t) && (q->kind == QUERY_FULL || str_eq(t->record.owner, q->owner)))
             add_usage(ret, t->record.owner, usage_of(t));
+    }
+    for (size_t i = 0; i < m->files.n; i++) {
+        const struct mem_file *f = m->files.at[i];
+        bool asked = q->kind == QUERY_FULL || str_eq(f->record.owner, q->owner);
+        if (is_all)
+            ret->owners[0].value += f->record.size;
+        else if (f->state != FILE_GONE && asked)
+            add_usage(ret, f->record.owner, file_record_cost(&f->record));
     }
     if (q->kind == QUERY_FULL)
         keep_full(ret, q);

@@ -13,6 +13,11 @@ static const char *const audited_events[N_VERBS] = {
 #undef X
 };
 
+const char *audited_event(enum verb verb)
+{
+    return audited_events[verb];
+}
+
 void audited_call(struct audit *audit, const struct call *c, enum error e)
 {
     const struct request *r = &c->req;

@@ -19,11 +19,15 @@
 #include "gateway/faces/faces.h"
 #include "gateway/fetch/fetch.h"
 #include "gateway/fetch/webhook.h"
+#include "gateway/files/files.h"
+#include "gateway/front/http_files.h"
+#include "gateway/front/listener.h"
 #include "gateway/front/ws.h"
 #include "gateway/metrics.h"
 #include "gateway/notify.h"
 #include "gateway/processes/strays.h"
 #include "gateway/reload.h"
+#include "gateway/store/file_folder.h"
 #include "gateway/store/store_locked.h"
 #include "gateway/workers/worker_ws.h"
 
@@ -132,6 +136,8 @@ static void on_hangup(uv_signal_t *signal, int number)
 /* The last task has ended and its end is sent, or the store accepts no more writes: close. */
 static void proceed_drain(struct server *s)
 {
+    if (s->front.phase == FRONT_DRAINING && !hub_awaits_tasks(&s->hub))
+        listener_hold(&s->front);
     if (s->front.phase == FRONT_DRAINING && hub_is_over(&s->hub))
         close_connections(s);
     else if (s->abandoned && s->front.phase == FRONT_DRAINING && s->hub.journal.failing)
@@ -250,6 +256,21 @@ static bool open_store(struct server *s)
     return true;
 }
 
+/* With the store in memory no row would name them after a restart. */
+static bool open_files(struct server *s)
+{
+    void *folder = s->sqlite ? file_folder_open(s->config->data) : NULL;
+    if (!folder && s->sqlite) {
+        log_event(LEVEL_ERROR, "files", "cannot_open", LOG_TEXT("why", strerror(errno)));
+        return false;
+    }
+    if (!folder)
+        return true;
+    s->files = s->front.files = files_open(&s->loop, &s->hub, &file_folder_ops, folder);
+    http_files_init(&s->front);
+    return true;
+}
+
 static void on_deleted(void *arg, struct str owner, struct str conversation_id)
 {
     struct server *s = arg;
@@ -347,6 +368,8 @@ static void on_restored(void *arg, int status)
     mcp_start(s->mcp);
     front_start(&s->front);
     webhooks_start(s->webhooks);
+    if (s->files)
+        files_start(s->files);
     if (s->front.phase == FRONT_STARTING)
         s->front.phase = FRONT_SERVING;
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
@@ -374,7 +397,7 @@ static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_s
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
-    if (!open_audit(s) || !open_store(s))
+    if (!open_audit(s) || !open_store(s) || !open_files(s))
         return false;
     struct buf faults = {0};
     front_set_auth(&s->front, auth_open(s->config, s->config->data, &faults));
@@ -462,6 +485,7 @@ static void run_out(struct server *s)
 
 static void server_stop(struct server *s)
 {
+    files_stop(s->files);
     if (s->store_thread) /* first: lws closes a descriptor twice, and it must still be free */
         store_thread_close(s->store_thread, NULL, NULL);
     uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup, &s->sigchld};
@@ -474,6 +498,7 @@ static void server_stop(struct server *s)
         workers_stop(s->workers);
         hub_done(&s->hub);
     }
+    files_close(s->files);
     webhooks_close(s->webhooks);
     agents_free(s->agents, s->n_agents);
     mcp_close(s->mcp);

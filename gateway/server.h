@@ -20,6 +20,7 @@
 #include "gateway/tools/tool_terminal.h"
 
 struct fetcher;
+struct files;
 struct kept;
 struct webhooks;
 struct workers;
@@ -30,6 +31,7 @@ struct server {
     struct hub hub;
     struct front front;
     struct webhooks *webhooks;
+    struct files *files;     /* NULL with the store in memory */
     struct fetcher *fetcher; /* the agents' own requests */
     struct terminal terminal;
     struct mcp *mcp;

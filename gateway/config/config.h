@@ -242,6 +242,7 @@ struct config {
     struct { /* the rim's limits */
         uint32_t connections, connections_per_address, ipv6_prefix;
         uint32_t face_bytes;
+        uint32_t file_mib;
         uint64_t store_mib_per_owner;
     } rim_limits;
     struct config_texts trusted_proxies;

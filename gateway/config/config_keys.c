@@ -257,6 +257,8 @@ static const struct key limit_keys[] = {
      INT(config, rim_limits.connections_per_address, 1, MAX_COUNT, 200)},
     {"face_bytes", "size of one request of a face, which includes its history",
      INT(config, rim_limits.face_bytes, 1024, 64 << 20, 1 << 20)},
+    {"file_mib", "size of one file; 0: none are taken",
+     INT(config, rim_limits.file_mib, 0, 2047, 32)},
     {"ipv6_prefix", "bits of an IPv6 address that identify a peer",
      INT(config, rim_limits.ipv6_prefix, 1, 128, 64)},
     {"requests_per_second", "lines of one connection",

@@ -19,6 +19,7 @@
 
 struct audit;
 struct deflate;
+struct files;
 struct route;
 struct ws_kind;
 
@@ -45,6 +46,7 @@ struct front {
     struct hub *hub;
     const struct config *config;
     struct auth *auth;
+    struct files *files;    /* NULL: none are kept */
     enum front_phase phase; /* set by the server */
     void (*write_metrics)(void *arg, struct buf *out);
     void *metrics_arg;
@@ -60,6 +62,8 @@ struct front {
     struct deflate *deflate;       /* NULL: messages are not compressed */
     int listen_fd;
     int port;
+    bool is_activated;      /* the socket is a service manager's, which keeps it … */
+    bool holds_connections; /* … and connections wait there for the next gateway */
     uv_poll_t listener;
     int admin_fd;
     uv_poll_t admin_listener;

@@ -23,10 +23,26 @@
     "state_crc = CASE WHEN state_crc IS row_crc(task_key" SQL_TASK_STATE ") THEN " \
     "(SELECT row_crc(task_key" SQL_TASK_STATE ") FROM (SELECT " changes ")) "      \
     "ELSE state_crc END"
+#define OF_CONVERSATION " WHERE owner = ?1 AND conversation_id = ?2"
+#define MESSAGE_CRC(place)                                                                  \
+    CRC_IF_SOUND("crc", SQL_MESSAGE,                                                        \
+                 "owner, conversation_id, message_id, task_id, role, partial, created_at, " \
+                 "content, " place)
 #define USAGE_BY(change)                                                \
     "bytes = usage.bytes " change                                       \
     ", crc = CASE WHEN usage.crc IS row_crc(usage.owner, usage.bytes) " \
     "THEN row_crc(usage.owner, usage.bytes " change ") ELSE usage.crc END"
+#define FILE_CRC(state)  \
+    CRC_IF_SOUND(        \
+        "crc", SQL_FILE, \
+        "owner, conversation_id, file_id, name, media_type, sha256, blob, upload, size, created_at, " state)
+#define FILES_IN "owner = ?1 AND conversation_id = ?2 AND state < 2"
+/* Only that task names them. */
+#define FILES_OF_TASK                                                                              \
+    "file_id IN (SELECT u.file_id FROM file_uses u WHERE u.owner = ?1 AND u.conversation_id = ?2 " \
+    "AND u.task_id = ?3 AND NOT EXISTS (SELECT 1 FROM file_uses v WHERE v.owner = ?1 AND "         \
+    "v.conversation_id = ?2 AND v.file_id = u.file_id AND v.task_id <> ?3))"
+#define ASK_FILE "SELECT " SQL_FILE ", crc, 0 FROM files WHERE "
 #define SUMMED(values) values ", row_crc(" values ")"
 
 #define GARBAGE_WHOLE                                                       \
@@ -62,7 +78,7 @@
 #define NEWEST_FIRST " ORDER BY t.task_id DESC"
 #define CONVERSATION                                                                 \
     "SELECT c.owner, c.conversation_id, c.title, c.agent, c.updated_at, c.notices, " \
-    "c.unlisted, c.crc, "                                                            \
+    "c.unlisted, c.tip, c.tip_task, c.crc, "                                         \
     "(SELECT count(*) FROM tasks t INDEXED BY tasks_live_in WHERE t.status < 2 "     \
     "AND t.owner = c.owner AND t.conversation_id = c.conversation_id) FROM conversations c "
 
@@ -102,20 +118,57 @@ static const char *const sql[STMT_COUNT] = {
         "INSERT INTO blocks (task_key, first, last, bytes, crc) VALUES (" SUMMED("?1,?2,?3,?4") ")",
     [STMT_CONVERSATION_ENSURE] =
         "INSERT INTO conversations (owner, conversation_id, updated_at, crc) "
-        "VALUES (?1,?2,?3, row_crc(?1,?2,NULL,NULL,?3,0,0)) ON CONFLICT DO NOTHING",
+        "VALUES (?1,?2,?3, row_crc(?1,?2,NULL,NULL,?3,0,0,NULL,NULL)) ON CONFLICT DO NOTHING",
     [STMT_CONVERSATION_SET] =
         "INSERT INTO conversations (owner, conversation_id, title, agent, updated_at, notices, unlisted, crc) "
-        "VALUES (" SUMMED(
-            "?1,?2,?3,?4,?5,?7 = 2,?8") ") ON CONFLICT (owner, conversation_id) DO UPDATE SET "
-                                        "title = " SET_TITLE ", agent = " SET_AGENT
-                                        ", updated_at = " SET_UPDATED ", notices = " SET_NOTICES
-                                        ", " CRC_IF_SOUND("crc", SQL_CONVERSATION,
-                                                          "owner, conversation_id, " SET_TITLE
-                                                          ", " SET_AGENT ", " SET_UPDATED
-                                                          ", " SET_NOTICES ", unlisted"),
-    [STMT_MESSAGE_NEW] =
-        "INSERT INTO messages (owner, conversation_id, message_id, task_id, role, "
-        "partial, created_at, content, crc) VALUES (" SUMMED("?1,?2,?3,?4,?5,?6,?7,?8") ")",
+        "VALUES (?1,?2,?3,?4,?5,?7 = 2,?8, row_crc(?1,?2,?3,?4,?5,?7 = 2,?8,NULL,NULL)) "
+        "ON CONFLICT (owner, conversation_id) DO UPDATE SET title = " SET_TITLE
+        ", agent = " SET_AGENT ", updated_at = " SET_UPDATED ", notices = " SET_NOTICES
+        ", " CRC_IF_SOUND("crc", SQL_CONVERSATION,
+                          "owner, conversation_id, " SET_TITLE ", " SET_AGENT ", " SET_UPDATED
+                          ", " SET_NOTICES ", unlisted, tip, tip_task"),
+    [STMT_MESSAGE_NEW] = "INSERT INTO messages (" SQL_MESSAGE
+                         ", crc) VALUES (" SUMMED("?1,?2,?3,?4,?5,?6,?7,?8,?9,?10") ")",
+    [STMT_TIP] = "SELECT " SQL_CONVERSATION
+                 ", crc FROM conversations WHERE owner = ? AND conversation_id = ?",
+    [STMT_TIP_SET] = "UPDATE conversations SET tip = ?3, tip_task = ?4, " CRC_IF_SOUND(
+        "crc", SQL_CONVERSATION,
+        "owner, conversation_id, title, agent, updated_at, notices, unlisted, ?3, ?4")
+        OF_CONVERSATION,
+    [STMT_PLACE] = "SELECT parent_id, behind FROM messages" OF_CONVERSATION " AND message_id = ?3",
+    /* The first one of several messages of a task, in all of these. */
+    [STMT_QUESTION_OF] =
+        "SELECT coalesce((SELECT question_id FROM tasks" OF_CONVERSATION " AND task_id = ?3), "
+        "(SELECT min(message_id) FROM messages INDEXED BY messages_of_task" OF_CONVERSATION
+        " AND task_id = ?3 AND role <> 1))",
+    [STMT_ANSWER_OF] =
+        "SELECT min(message_id) FROM messages INDEXED BY messages_of_task" OF_CONVERSATION
+        " AND task_id = ?3 AND role = 1",
+    [STMT_ANSWERER_OF] =
+        "SELECT max(task_id) FROM (SELECT task_id FROM messages" OF_CONVERSATION
+        " AND message_id = ?3 UNION ALL SELECT task_id FROM tasks INDEXED BY tasks_of_question" OF_CONVERSATION
+        " AND question_id = ?3) WHERE NOT EXISTS (SELECT 1 FROM messages" OF_CONVERSATION
+        " AND message_id = ?3 AND role = 1)",
+    [STMT_CHILDREN] = "SELECT message_id FROM messages INDEXED BY messages_under" OF_CONVERSATION
+                      " AND parent_id = ?3 ORDER BY message_id DESC LIMIT ?4",
+    [STMT_FIRST_ONES] = "SELECT message_id FROM messages INDEXED BY messages_first" OF_CONVERSATION
+                        " AND parent_id IS NULL ORDER BY message_id DESC LIMIT ?4",
+    [STMT_COME_BETWEEN] =
+        "UPDATE messages INDEXED BY messages_behind SET parent_id = ?4, behind = NULL, " MESSAGE_CRC(
+            "?4, NULL") OF_CONVERSATION " AND behind = ?3 AND parent_id = ?5",
+    [STMT_CHILDREN_MOVE] =
+        "UPDATE messages INDEXED BY messages_under SET parent_id = ?4, "
+        "behind = ?5, " MESSAGE_CRC("?4, ?5") OF_CONVERSATION " AND parent_id = ?3",
+    [STMT_HEIR_OF] = "SELECT min(task_id) FROM tasks INDEXED BY tasks_of_question" OF_CONVERSATION
+                     " AND question_id = ?3 AND task_id <> ?4",
+    [STMT_MESSAGE_PASS] = "UPDATE messages SET task_id = ?4, " CRC_IF_SOUND(
+        "crc", SQL_MESSAGE,
+        "owner, conversation_id, message_id, ?4, role, partial, created_at, "
+        "content, parent_id, behind") OF_CONVERSATION " AND message_id = ?3",
+    [STMT_MESSAGE_DELETE] = "DELETE FROM messages" OF_CONVERSATION " AND message_id = ?3",
+    [STMT_MESSAGE_OF_TASK] =
+        "SELECT message_id, parent_id, behind, role FROM messages INDEXED BY messages_of_task" OF_CONVERSATION
+        " AND task_id = ?3 ORDER BY message_id LIMIT 1",
     [STMT_KEY_SET] = "INSERT OR REPLACE INTO request_keys (owner, key, conversation_id, task_id, "
                      "created_at, crc) VALUES (" SUMMED("?1,?2,?3,?4,?5") ")",
     [STMT_ACK] = "UPDATE tasks SET acked = 1, " STATE_CRC(
@@ -152,6 +205,41 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_REVOKE] =
         "INSERT OR REPLACE INTO revocations (owner, until, crc) VALUES (" SUMMED("?1,?2") ")",
     [STMT_UNREVOKE] = "DELETE FROM revocations WHERE owner = ?",
+    [STMT_FILE_PUT] = "INSERT INTO files (" SQL_FILE
+                      ", crc) VALUES (" SUMMED("?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,0") ")",
+    [STMT_FILE_COUNT] = "INSERT INTO usage (owner, bytes, crc) VALUES (?1, ?2, row_crc(?1, ?2)) "
+                        "ON CONFLICT (owner) DO UPDATE SET " USAGE_BY("+ excluded.bytes"),
+    [STMT_FILE_USE] =
+        "INSERT OR IGNORE INTO file_uses (owner, conversation_id, task_id, file_id, "
+        "crc) SELECT " SUMMED(
+            "?1,?2,?3,?4") " WHERE EXISTS (SELECT 1 FROM files "
+                           "WHERE owner = ?1 AND conversation_id = ?2 AND file_id = ?4 AND state < 2)",
+    [STMT_FILE_USED] = "UPDATE files SET state = 1, " FILE_CRC(
+        "1") " WHERE owner = ?1 AND "
+             "conversation_id = ?2 AND file_id = ?3 AND state = 0",
+    [STMT_FILES_EXPIRE_COUNT] =
+        "UPDATE usage SET " USAGE_BY("- f.bytes") " FROM (SELECT owner, sum(" SQL_FILE_COST
+                                                  ") AS bytes FROM files INDEXED BY files_new "
+                                                  "WHERE state = 0 AND created_at < ?1 "
+                                                  "GROUP BY owner) f WHERE usage.owner = f.owner",
+    [STMT_FILES_EXPIRE] = "UPDATE files INDEXED BY files_new SET state = 2, " FILE_CRC(
+        "2") " WHERE state = 0 AND created_at < ?1",
+    [STMT_FILES_REMOVE] = "DELETE FROM files INDEXED BY files_gone WHERE state = 2 AND blob = ?1",
+    [STMT_FILES_DELETE_COUNT] =
+        "UPDATE usage SET " USAGE_BY("- f.bytes") " FROM (SELECT coalesce(sum(" SQL_FILE_COST
+                                                  "), 0) AS bytes FROM files WHERE " FILES_IN ") f "
+                                                  "WHERE usage.owner = ?1",
+    [STMT_FILES_DELETE] = "UPDATE files SET state = 2, " FILE_CRC("2") " WHERE " FILES_IN,
+    [STMT_FILE_USES_DELETE] = "DELETE FROM file_uses WHERE owner = ?1 AND conversation_id = ?2",
+    [STMT_TASK_FILES_COUNT] =
+        "UPDATE usage SET " USAGE_BY("- f.bytes") " FROM (SELECT coalesce(sum(" SQL_FILE_COST
+                                                  "), 0) AS bytes FROM files WHERE " FILES_IN
+                                                  " AND " FILES_OF_TASK ") f "
+                                                  "WHERE usage.owner = ?1",
+    [STMT_TASK_FILES_DELETE] =
+        "UPDATE files SET state = 2, " FILE_CRC("2") " WHERE " FILES_IN " AND " FILES_OF_TASK,
+    [STMT_TASK_FILE_USES_DELETE] =
+        "DELETE FROM file_uses WHERE owner = ?1 AND conversation_id = ?2 AND task_id = ?3",
     [STMT_USAGE_ENDED] =
         "INSERT INTO usage (owner, bytes, crc) SELECT owner, bytes, row_crc(owner, bytes) "
         "FROM (SELECT t.owner AS owner, " SQL_TASK_COST " AS bytes FROM tasks t" WITH_INPUT
@@ -185,8 +273,6 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_TASK_EMPTY] =
         "UPDATE tasks SET first = head + 1, " STATE_CRC("head + 1 AS first") " WHERE task_key = ?",
     [STMT_TASK_DELETE] = "DELETE FROM tasks WHERE task_key = ?",
-    [STMT_TASK_MESSAGES_DELETE] = "DELETE FROM messages INDEXED BY messages_of_task "
-                                  "WHERE owner = ? AND conversation_id = ? AND task_id = ?",
     [STMT_TASK_KEYS_DELETE] = "DELETE FROM request_keys INDEXED BY request_keys_of_task "
                               "WHERE owner = ? AND conversation_id = ? AND task_id = ?",
     [STMT_CONVERSATION_EMPTY] =
@@ -234,9 +320,12 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_ASK_LIVE] = "SELECT " LIVE " FROM tasks t INDEXED BY tasks_live" WITH_INPUT WITH_RUN
                       "WHERE t.status < 2 AND t.task_key > ? ORDER BY t.task_key",
     [STMT_ASK_MESSAGES] =
-        "SELECT owner, conversation_id, message_id, task_id, role, partial, created_at, content, crc "
-        "FROM messages "
+        "SELECT " SQL_MESSAGE ", crc FROM messages "
         "WHERE owner = ? AND conversation_id = ? AND message_id < ? ORDER BY message_id DESC",
+    [STMT_ASK_MESSAGE] =
+        "SELECT " SQL_MESSAGE ", crc FROM messages" OF_CONVERSATION " AND message_id = ?3",
+    [STMT_ASK_BRIEF] = "SELECT " BRIEF " FROM tasks t WHERE t.owner = ? AND t.conversation_id = ? "
+                       "AND t.task_id = ?",
     [STMT_ASK_CONVERSATION] = CONVERSATION "WHERE c.owner = ? AND c.conversation_id = ?",
     [STMT_ASK_CONVERSATIONS] = CONVERSATION
     "WHERE c.owner = ? AND c.unlisted = 0 ORDER BY c.updated_at DESC, c.conversation_id DESC",
@@ -274,7 +363,15 @@ static const char *const sql[STMT_COUNT] = {
                         "WHERE hook = ? AND key > ? ORDER BY key",
     [STMT_ASK_REVOKED] = "SELECT owner, until, crc FROM revocations WHERE owner >= ?1 AND "
                          "owner IS NOT ?2 ORDER BY owner",
-    [STMT_ASK_SIZE] = "SELECT NULL, (p.page_count - f.freelist_count) * s.page_size, NULL FROM "
+    [STMT_ASK_FILE] = ASK_FILE "owner = ? AND conversation_id = ? AND file_id = ? AND state < 2",
+    [STMT_ASK_UPLOAD] =
+        ASK_FILE "owner = ? AND conversation_id = ? AND upload = ? AND state < 2 LIMIT 1",
+    [STMT_ASK_BLOB] = ASK_FILE "blob = ? AND state < 2 LIMIT 1",
+    [STMT_ASK_FILES_GONE] =
+        "SELECT " SQL_FILE ", crc, EXISTS (SELECT 1 FROM files o WHERE o.blob = files.blob AND "
+        "o.state < 2) FROM files INDEXED BY files_gone WHERE state = 2 GROUP BY blob ORDER BY blob",
+    [STMT_ASK_SIZE] = "SELECT NULL, (p.page_count - f.freelist_count) * s.page_size + (SELECT "
+                      "coalesce(sum(size), 0) FROM files INDEXED BY files_size), NULL FROM "
                       "pragma_page_count p, pragma_freelist_count f, pragma_page_size s",
     [STMT_ASK_FULL] =
         "SELECT owner, bytes, crc FROM usage WHERE bytes > ?1 AND owner >= ?2 AND owner IS NOT ?3 ORDER BY owner",

@@ -183,6 +183,25 @@ def test_flood_that_takes_nothing_is_cut_in_the_time_of_a_close():
             assert time.monotonic() - wire.flooded_at > 3
 
 
+def test_file_may_have_so_many_bytes():
+    with Gateway({"limits": {"file_mib": 1}}) as gateway:
+        token = json.loads(gateway.http("POST", "/v1/guest")[2])["token"]
+
+        def give(size, method="POST", query="", **headers):
+            status, _, answer = gateway.http(method, f"/v1/conversations/c/files{query}", b"x" * size,
+                                             {"Authorization": f"Bearer {token}", **headers})
+            return status, json.loads(answer)
+
+        assert give(1 << 20)[0] == 201
+        status, answer = give((1 << 20) + 1)
+        assert status == 413 and answer["error"]["code"] == "too_large" and "limits.file_mib" in answer["error"]["message"]
+        status, answer = give(1, "PATCH", "?upload=k", **{"Upload-Offset": str(1 << 20)})
+        assert status == 413, answer
+    with Gateway({"limits": {"file_mib": 0}}) as gateway:
+        token = json.loads(gateway.http("POST", "/v1/guest")[2])["token"]
+        assert gateway.http("POST", "/v1/conversations/c/files", b"", {"Authorization": f"Bearer {token}"})[0] == 400
+
+
 def test_request_of_a_face_may_have_so_many_bytes():
     """Its protocol's own error, also beyond what a message of ours may have."""
     with Gateway({"limits": {"face_bytes": 2048, "message_bytes": 1024}}) as gateway:

@@ -56,6 +56,11 @@ def test_unit_says_what_the_gateway_does():
     assert service["StateDirectory"] == "holdfast holdfast-work" and service["StateDirectoryMode"] == "0700"
 
 
+def test_socket_is_that_of_the_documented_configuration():
+    listen = re.search(r'"listen": "(.*?)"', (ROOT / "docs/operations.md").read_text())[1]
+    assert f"ListenStream={listen}\n" in (ROOT / "packaging/holdfast.socket").read_text()
+
+
 def test_unit_forbids_nothing_that_bubblewrap_needs():
     """Each of these ends with a gateway that does not start when an agent has the tool terminal."""
     assert not unit()["Service"].keys() & {"RestrictNamespaces", "ProtectKernelTunables", "ProtectProc", "PrivateUsers",
@@ -119,9 +124,11 @@ def test_kill_mode_process_is_enough():
 def test_systemd_accepts_the_unit(tmp_path):
     text = (ROOT / "packaging/holdfast.service").read_text().replace("/usr/bin/holdfast", "/bin/true")
     (tmp_path / "holdfast.service").write_text(text)
-    done = subprocess.run(["systemd-analyze", "verify", str(tmp_path / "holdfast.service")], capture_output=True,
-                          text=True, check=False, timeout=2 * WAIT_S)
-    assert "holdfast.service" not in done.stderr, done.stderr
+    shutil.copy(ROOT / "packaging/holdfast.socket", tmp_path)
+    units = [str(tmp_path / f"holdfast.{kind}") for kind in ("service", "socket")]
+    done = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False,
+                          timeout=2 * WAIT_S)
+    assert "holdfast." not in done.stderr, done.stderr
 
 
 # ---------------------------------------------------------------- the Dockerfile and compose.yaml, as texts

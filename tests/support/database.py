@@ -23,6 +23,8 @@ SUMMED = {
     "revocations": "owner, until",
     "outbox": "key, hook, id, at, body",
     "contexts": "task_key, context",
+    "files": "owner, conversation_id, file_id, name, media_type, sha256, blob, upload, size, created_at, state",
+    "file_uses": "owner, conversation_id, task_id, file_id",
 }
 TASK_SUMS = {
     "fixed_crc": "task_key, type, notify_on_complete, waits, created_at, owner, conversation_id, task_id, agent, name, "
@@ -71,7 +73,8 @@ def sum_what_changes(database):
     damaged."""
     database.create_function("row_crc", -1, row_crc, deterministic=True)
     for table, columns in SUMMED.items():
-        key = columns if table in ("marks", "conversations", "request_keys", "inbox", "usage", "revocations") else "rowid"
+        key = columns if table in ("marks", "conversations", "request_keys", "inbox", "usage", "revocations", "files",
+                                     "file_uses") else "rowid"
         same = " AND ".join(f"{column} IS new.{column}" for column in key.split(", "))
         for event in ("INSERT", "UPDATE"):
             database.execute(f"CREATE TEMP TRIGGER {table}_{event} AFTER {event} ON main.{table} BEGIN "
