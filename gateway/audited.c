@@ -1,6 +1,6 @@
 #include "gateway/audited.h"
 
-/* What every connection says, and what changes and shows nothing. */
+/* Every connection says these, or they change and show nothing. */
 static bool is_left_out(enum verb verb)
 {
     return verb == VERB_HELLO || verb == VERB_PING || verb == VERB_UNSUBSCRIBE ||

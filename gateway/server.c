@@ -33,7 +33,7 @@
 
 #define NOTICE_JOIN_MS 100 /* ends of tasks and processes that come so close are one turn */
 #define TICK_MS 1000
-#define CLOSE_WAIT_MS 1000 /* how long clients may take for the close handshake */
+#define CLOSE_WAIT_MS 500 /* how long clients may take for the close handshake */
 #define END_WAIT_MS 2000   /* at the stop, for everything that was told to end */
 
 /* --- the clock -------------------------------------------------------------------------------- */
@@ -186,7 +186,8 @@ static void on_tick(struct timer *timer)
     struct server *s = container_of(timer, struct server, tick);
     report_store(s);
     report_checkpoints(s);
-    front_tick(&s->front);
+    if (s->front.phase != FRONT_STARTING) /* a start waits for a store that takes no commits */
+        front_tick(&s->front);
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
 }
 
@@ -372,7 +373,6 @@ static void on_restored(void *arg, int status)
         files_start(s->files);
     if (s->front.phase == FRONT_STARTING)
         s->front.phase = FRONT_SERVING;
-    timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
     notify_manager("READY=1\nSTATUS=serving");
     bool v6 = strchr(s->config->listen_host, ':') != NULL;
     printf("{\"event\":\"ready\",\"listen\":\"%s%s%s:%d\",\"version\":\"%s\"}\n", v6 ? "[" : "",
@@ -435,7 +435,7 @@ static bool server_start(struct server *s)
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
     }
-    s->webhooks = webhooks_open(&s->hub, s->fetcher, s->config, error, sizeof error);
+    s->webhooks = webhooks_open(&s->hub, s->fetcher, s->config, s->secrets, error, sizeof error);
     if (!s->webhooks) {
         log_event(LEVEL_ERROR, "webhook", "cannot_open", LOG_TEXT("why", error));
         return false;
@@ -452,6 +452,7 @@ static bool server_start(struct server *s)
     watch_signal(s, &s->sigterm, SIGTERM, on_signal);
     watch_signal(s, &s->sigint, SIGINT, on_signal);
     watch_signal(s, &s->sighup, SIGHUP, on_hangup);
+    timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
     hub_restore(&s->hub, on_restored, s);
     return true;
 }

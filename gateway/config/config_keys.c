@@ -135,7 +135,7 @@ static const struct key client_keys[] = {
 TABLE(client_table, client_keys);
 
 static const struct key budget_keys[] = {
-    {"tokens", "tokens, by the usage that the model's server counts; 0: no limit",
+    {"tokens", "tokens, by the usage that the model's server or the agent tells; 0: no limit",
      INT(config_agent, budget.tokens, 0, INT32_MAX, 0)},
     {"tool_calls", "tool calls; 0: no limit",
      INT(config_agent, budget.tool_calls, 0, MAX_COUNT, 0)},
@@ -154,8 +154,7 @@ static const struct key agent_keys[] = {
     {"system", "react: the system message", TEXT(config_agent, system, 262144)},
     {"max_turns", "react: limit of model turns for one message of the user",
      INT(config_agent, max_turns, 1, 1000, REACT_MAX_TURNS)},
-    {"budget", "react: what a task may use before it asks its user whether to go on",
-     GROUP(budget_table)},
+    {"budget", "what a task may use before it asks its user whether to go on", GROUP(budget_table)},
     {"tools", "tools that it may call; mcp:SERVER/TOOL, mcp:SERVER/*: those of an entry of mcp",
      TEXTS(config_agent, tools, 64)},
     {"command", "exec, acp: program and arguments", TEXTS(config_agent, command, 1024)},

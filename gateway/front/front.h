@@ -86,9 +86,9 @@ struct front {
     uint32_t n_greetings;
     uint32_t n_wsi; /* lws's own, of every kind */
     uint64_t next_conn;
-    struct buf out;           /* LWS_PRE bytes, then the message under construction */
-    struct buf lines, events; /* scratch of event streams: what a session filled, and their form */
-    struct audit *audit;      /* for the operator's orders; NULL: none */
+    struct buf out;      /* LWS_PRE bytes, then the message under construction */
+    struct buf lines;    /* scratch of event streams: what a session filled */
+    struct audit *audit; /* for the operator's orders; NULL: none */
     uint64_t refusals[N_REFUSALS];
     uint64_t closes[16]; /* by row of CLOSE_TABLE; the last: without a code */
     uint64_t bytes_out;
