@@ -31,6 +31,7 @@ gateway     agents auth base cli config faces fetch front mcp models processes s
 libraries='
 curl_|CURL|<curl/           fetch/
 sqlite3|SQLITE_|<sqlite3    store/
+PQ|PG[A-Zr]|pg_|<libpq      store/store_pg store/store_pg_private store/store_pg_conn store/store_pg_sql store/store_pg_schema store/store_pg_node store/store_pg_place store/store_pg_commit store/store_pg_write store/store_pg_journal store/store_pg_read store/store_pg_lines
 lws_|LWS_|<libwebsockets    front/ base/deadline cli/chat_link
 json_t|JSON_|<jansson       config/ auth/jwt_key
 z_stream|Z_[A-Z]|<zlib      front/deflate
@@ -154,7 +155,7 @@ c_rules() { # the rules of C files, on code without its comments and the insides
         below["gateway"] = "proto|core|gateway"
         libc = "assert|ctype|errno|float|inttypes|limits|math|stdalign|stdarg|stdatomic|stdbool|" \
                "stddef|stdint|stdio|stdlib|string|strings|time|sys/types"
-        rim_only = "lws_|LWS_|uv_|UV_|sqlite3|SQLITE_|curl_|CURL|redis|json_|JSON_[A-Z]+\\(|" \
+        rim_only = "lws_|LWS_|uv_|UV_|sqlite3|SQLITE_|PQ|curl_|CURL|redis|json_|JSON_[A-Z]+\\(|" \
                    "SSL_|EVP_|BIO_|RAND_|HMAC_|X509|OPENSSL_"
     }
     FNR == 1 {
