@@ -39,9 +39,12 @@ static int pg_open_all(struct store_pg *s, char ret_error[STORE_ERROR_TEXT])
         status = pg_node_join(s, ret_error);
     if (status < 0)
         return status;
-    pg_conn_close(&s->writer); /* the next one has the node's name */
+    struct pg_call c;
     s->journal.incarnation = s->incarnation;
-    status = pg_writer_open(s);
+    s->pid = pg_conn_pid(&s->writer);
+    pg_begin(&c, &s->writer, PG_NAME_SET);
+    pg_text(&c, str_of(s->name));
+    status = pg_run(&c);
     if (status == STORE_OK)
         status = pg_journal_load(&s->journal, &s->writer);
     s->has_garbage = true; /* maybe */

@@ -42,6 +42,7 @@ enum pg_stmt {
     PG_BEAT,
     PG_NODE_LEAVE,
     PG_STANDBYS,
+    PG_NAME_SET,
     PG_NEWEST_KEY,
 
     PG_TASK_NEW,

@@ -8,7 +8,7 @@
 #include "gateway/store/store_pg_private.h"
 
 #define FORMAT 1 /* of journal rows and blocks: what an older gateway must be able to take over */
-#define LOCKED "SET lock_timeout = 1000;" /* never queue in front of everybody's batches */
+#define MIGRATION_MS 60000
 
 /* The journal and the blocks hold bytes that were compressed by nobody and are read as a whole:
  * EXTERNAL keeps the server from trying.  Journal rows live for seconds. */
@@ -152,13 +152,12 @@ static int schema_write(struct pg_conn *conn, int64_t version)
     return status == STORE_OK ? pg_conn_exec(conn, done) : status;
 }
 
-/* Two that start at once: the second waits for the first, and finds it done. */
 static int schema_look(struct pg_conn *conn, int64_t *ret_version, int64_t *ret_columns)
 {
     int64_t exists = 0;
     int status = schema_number(conn, "SELECT (to_regclass('cluster') IS NOT NULL)::int", &exists);
     if (status == STORE_OK && exists)
-        status = schema_number(conn, "SELECT schema_version FROM cluster FOR UPDATE", ret_version);
+        status = schema_number(conn, "SELECT schema_version FROM cluster", ret_version);
     if (status == STORE_OK && *ret_version > 0)
         status = schema_number(conn, count_columns, ret_columns);
     int64_t format = 1;
@@ -173,14 +172,23 @@ static int schema_look(struct pg_conn *conn, int64_t *ret_version, int64_t *ret_
     return status;
 }
 
+static bool is_up_to_date(int64_t version, int64_t n)
+{
+    return version >= (int64_t)countof(scripts) && n >= N_COLUMNS;
+}
+
+/* Of two that start at once, the second waits for the first, and finds it done.  Tables are not
+ * waited for: behind a dump that has one, everybody's batches would wait too. */
 static int schema_bring_up(struct pg_conn *conn)
 {
     int64_t version = 0, n = 0;
     int status = pg_conn_exec(conn, "BEGIN; SET LOCAL client_min_messages = error;"
-                                    "SELECT pg_advisory_xact_lock(7308324465835074419);");
+                                    "SET LOCAL lock_timeout = 30000;"
+                                    "SELECT pg_advisory_xact_lock(hashtext(current_schema()), 1);"
+                                    "SET LOCAL lock_timeout = 1000");
     if (status == STORE_OK)
         status = schema_look(conn, &version, &n);
-    if (status == STORE_OK && (version < (int64_t)countof(scripts) || n < N_COLUMNS)) {
+    if (status == STORE_OK && !is_up_to_date(version, n)) {
         if (version > 0)
             log_event(LEVEL_INFO, "store", "migrates", LOG_INT("from", version),
                       LOG_INT("to", (int64_t)countof(scripts)));
@@ -194,16 +202,22 @@ int pg_schema_migrate(struct pg_conn *conn, char ret_error[STORE_ERROR_TEXT])
 {
     if (!pg_conn_is_open(conn) || PQexitPipelineMode(conn->pg) != 1)
         return STORE_IO;
+    int64_t version = 0, n = 0;
+    int answer_ms = conn->answer_ms;
+    conn->answer_ms = MIGRATION_MS;
     int status = PQsetnonblocking(conn->pg, 0) == 0 ? STORE_OK : STORE_IO;
     if (status == STORE_OK)
-        status = pg_conn_exec(conn, LOCKED);
+        status = pg_conn_exec(conn, "SET statement_timeout = 60000");
     if (status == STORE_OK)
+        status = schema_look(conn, &version, &n);
+    if (status == STORE_OK && !is_up_to_date(version, n))
         status = schema_bring_up(conn);
     if (status < 0)
         snprintf(ret_error, STORE_ERROR_TEXT, "cannot bring the schema up to date: %.190s",
                  conn->error);
     if (status == STORE_OK)
-        status = pg_conn_exec(conn, "SET lock_timeout = 8000");
+        status = pg_conn_exec(conn, "SET statement_timeout = 10000");
+    conn->answer_ms = answer_ms;
     if (pg_conn_is_open(conn) &&
         (PQsetnonblocking(conn->pg, 1) != 0 || PQenterPipelineMode(conn->pg) != 1))
         status = STORE_IO;

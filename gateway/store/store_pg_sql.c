@@ -113,6 +113,7 @@ static const char *const texts[PG_COUNT] = {
     [PG_NODE_LEAVE] = "WITH b AS (UPDATE beats SET dead = 1 WHERE incarnation = ?) "
                       "UPDATE nodes SET state = 2 WHERE incarnation = ?1 AND life = ?",
     [PG_STANDBYS] = "SELECT convert_to(current_setting('synchronous_standby_names'), 'UTF8')",
+    [PG_NAME_SET] = "SELECT set_config('application_name', convert_from(?, 'UTF8'), false)",
     [PG_NEWEST_KEY] = "SELECT greatest((SELECT coalesce(max(task_key), 0) FROM tasks), "
                       "(SELECT coalesce(max(key), 0) FROM notices), "
                       "(SELECT coalesce(max(key), 0) FROM outbox))",
