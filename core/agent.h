@@ -30,8 +30,10 @@ struct run_spec {
     struct str owner;    /* for its tools; the agent itself does not learn it */
     struct str history;  /* JSON array of {"role","content"}, oldest first */
     bool is_context;     /* from the client: its system messages instruct the agent */
+    struct str turns;    /* ids of the tasks in the history, with blanks between */
     struct str parent;   /* JSON object */
     struct str metadata; /* JSON object or "null" */
+    unsigned attempt;    /* 1; of a task that goes on over a restart, that of task.resumed */
 };
 
 struct run_events {
@@ -70,6 +72,9 @@ struct run_events {
     void (*on_unknown)(void *task, struct str tool);
     /* Nobody waits for the answer to that question of the run any more: it counts as expired. */
     void (*on_moot)(void *task, struct str input_id);
+    /* The run cannot go on with what was there, and begins anew: all text of the task until now is
+     * withdrawn.  Only after resume, before it says anything. */
+    void (*on_anew)(void *task);
 };
 
 /* A note or an event that a restart tells again, one by one.  The standing note comes

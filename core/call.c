@@ -36,6 +36,7 @@ static const verb_fn verbs[N_VERBS] = {
     [VERB_DELETE] = verb_delete,
     [VERB_RESULTS] = verb_results,
     [VERB_ACK] = verb_ack,
+    [VERB_BRANCH] = verb_branch,
 };
 
 struct call *hub_request(struct hub *h, const struct asker *who, struct request *req,
@@ -81,6 +82,7 @@ static void done(struct call *c)
     owner_unref(c->hub, c->quota);
     request_done(&c->req);
     buf_done(&c->out);
+    placing_free(c->placing);
     free(c);
 }
 

@@ -218,6 +218,8 @@ void hub_give_slot(struct hub *h);
  * that was never started stays pending, and the next process starts it. */
 void hub_drain(struct hub *h);
 void hub_abandon(struct hub *h);
+/* While draining: whether a task must end before the process may exit. */
+bool hub_awaits_tasks(struct hub *h);
 /* Whether every task that must end before the process may exit has ended, on disk. */
 bool hub_is_over(struct hub *h);
 

@@ -34,8 +34,17 @@ enum query_kind {
     QUERY_KEY,   /* owner, key -> one task (the one that the request key created) */
     QUERY_TASKS, /* owner, conversation_id, status?, turns?, limit, before? -> tasks, newest first,
                            * without input, metadata, output, result, undelivered and answers */
-    QUERY_MESSAGES,      /* owner, conversation_id, limit, before?, max_bytes (of contents) -> the
-                           * newest that fit, oldest first; before is a message_id, exclusive */
+    QUERY_MESSAGES, /* owner, conversation_id, limit, before?, max_bytes (of contents) -> the
+                     * newest of all branches that fit, oldest first, by id; before is a
+                     * message_id, exclusive */
+    QUERY_PATH, /* owner, conversation_id, limit, max_bytes, at?, siblings; from where: before (a
+                 * message_id, exclusive), key (one, inclusive), task_id (exclusive of the task's
+                 * question), or the tip -> the path from there to the first message: the newest
+                 * that fit, oldest first, without those created after at; from the tip also tip
+                 * and tip_task.  Empty when that does not exist */
+    QUERY_TURN, /* owner, conversation_id, key (a message_id or a task_id) -> the turn that it
+                 * belongs to, as far as there is one: its question and its answer, in this order,
+                 * and its task, as QUERY_TASKS gives it */
     QUERY_CONVERSATION,  /* owner, conversation_id -> one conversation */
     QUERY_CONVERSATIONS, /* owner, limit, before? (a conversation_id) -> last changed first, without
                           * the unlisted ones */
@@ -85,7 +94,8 @@ struct query {
     int64_t at;
     uint64_t after;
     bool has_status;
-    bool turns; /* QUERY_TASKS: only those of type chat and notice */
+    bool turns;    /* QUERY_TASKS: only those of type chat and notice */
+    bool siblings; /* QUERY_PATH: of each message, at most MAX_SIBLINGS, the newest */
     enum task_status status;
     uint32_t limit;
     size_t max_bytes;
@@ -102,6 +112,8 @@ struct answer {
     size_t n_tasks;
     struct message_record *messages;
     size_t n_messages;
+    struct str tip, tip_task; /* QUERY_PATH, like the next: ids of what is below its end, as in … */
+    struct str children;      /* … message_record.siblings; with query.siblings */
     struct conversation_record *conversations;
     size_t n_conversations;
     struct notice_record *notices;
@@ -151,7 +163,8 @@ struct store_ops {
     void *(*reader_open)(void *store);
     void (*reader_close)(void *reader);
     /* Answers from a snapshot that holds everything committed before the call.  Only QUERY_TASK,
-     * QUERY_KEY and QUERY_CONVERSATION give STORE_NOT_FOUND. ret is empty on failure. */
+     * QUERY_KEY, QUERY_TURN and QUERY_CONVERSATION give STORE_NOT_FOUND. ret is empty on
+     * failure. */
     int (*query)(void *reader, const struct query *query, struct answer *ret);
     /* Housekeeping between commits on the writer's thread (checkpoints); may be NULL. */
     void (*idle)(void *store);

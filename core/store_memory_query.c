@@ -53,6 +53,11 @@ static void put_task(struct answer *a, const struct mem_task *t, bool brief)
     to->state = memory_state_copy(&a->chunks, &t->record.state, brief);
 }
 
+void memory_put_brief(struct answer *a, const struct mem_task *t)
+{
+    put_task(a, t, true);
+}
+
 static int memory_put_run(struct answer *a, int64_t task_key, const struct run *run)
 {
     struct block *b = block_new(task_key, run->first, run->last, run->bytes.len);
@@ -293,6 +298,8 @@ int memory_ask(const struct memory *m, const struct query *q, struct answer *ret
     case QUERY_LIVE:
     case QUERY_TAILS: return ask_tasks(m, q, ret);
     case QUERY_MESSAGES: return ask_messages(m, q, ret);
+    case QUERY_PATH: return memory_ask_path(m, q, ret);
+    case QUERY_TURN: return memory_ask_turn(m, q, ret);
     case QUERY_CONVERSATION: return ask_conversation(m, q, ret);
     case QUERY_CONVERSATIONS: return ask_conversations(m, q, ret);
     case QUERY_BLOCKS:

@@ -84,7 +84,7 @@ struct task_past {
     struct said_sum settled; /* what stays of its text */
     uint64_t unsettled;      /* the first event behind that with text; 0: none */
     uint64_t stopped_at;     /* the newest event when the gateway was stopped; 0: it was killed */
-    unsigned attempts;       /* task.resumed so far … */
+    unsigned attempts;       /* the task was resumed so often … */
     unsigned vain;           /* … since the last other event, and not after a planned stop */
     unsigned n_open;         /* questions: while there are any, the clocks stand … */
     int64_t stood_since, stood_ms; /* … since, and before that */
@@ -93,7 +93,8 @@ struct task_past {
 /* State that exists from the start of its run, or from an earlier event that needs it. */
 struct task_work {
     struct task *task;
-    char *history; /* JSON, from its query to the agent's start */
+    char *history; /* JSON, from its query to the agent's start, like … */
+    char *turns;   /* … the ids of the tasks in it */
     struct said said;
     struct held_text *held; /* what waits because a secret may begin in it; NULL: nothing */
     char *result;
@@ -123,6 +124,8 @@ struct task_work {
     struct tool_names *tool_names; /* from its tool_call events */
     struct task_past *past;        /* NULL: it did not begin before this gateway */
     char *retracted;               /* as in its record; NULL: nothing */
+    uint64_t first_text;           /* of a task that was resumed: its first event with text */
+    unsigned attempt;              /* that of its last task.resumed; 0: none */
     uint64_t next_note;
     uint64_t mark, marked_in; /* staged, and in which batch … */
     uint32_t mark_op;         /* … and where there */
@@ -199,8 +202,11 @@ struct task_plan {
     struct str input, name, description, metadata;
     struct str context; /* replaces the history; NULL for none */
     struct str parent_task_id, parent_call_id, parent_agent_id;
-    struct str ancestors;           /* ids of the parent and of all its ancestors, concatenated */
-    struct str request_key;         /* NULL for none */
+    struct str ancestors;     /* ids of the parent and of all its ancestors, concatenated */
+    struct str request_key;   /* NULL for none */
+    enum message_place place; /* of its question, like the next two */
+    struct str parent_id, behind;
+    struct str question_id; /* it answers another task's question; NULL: it brings its own */
     struct str webhook, webhook_id; /* NULL for none */
     bool notify_on_complete;
     bool wait_for_others; /* enqueue */

@@ -44,6 +44,7 @@ void task_free_text(struct task_work *w);
 /* Notes what is held back, when what the run said until now is not read again; and at a start. */
 void task_note_held(struct task *t);
 void task_restore_held(struct task *t, uint64_t number, struct str bytes);
+void task_drop_held(struct task *t); /* its run says it anew */
 /* Whether an event with that many bytes of data would exceed MAX_EVENT_LINE: then the task fails,
  * and the stream stays whole. what names the event, or a call. */
 bool task_line_is_too_long(struct task *t, const char *what, size_t data_bytes);
@@ -71,6 +72,7 @@ void task_free_past(struct task *t);
 void task_resume(struct task *t);
 struct run *task_resume_run(struct task *t, const struct run_spec *spec, char *ret_error);
 void task_resumed(struct task *t);
+void task_on_anew(void *task); /* from the adapter (struct run_events) */
 
 /* Memory of a run (task_keep.c), from the adapter (struct run_events). */
 void task_on_note(void *task, bool standing, struct str bytes);

@@ -99,25 +99,27 @@ static void count_questions(struct task *t, const struct event_parts *event)
         p->stood_ms += event->ts - p->stood_since;
 }
 
-static bool is_planned(const struct event_parts *event)
+/* One that withdraws more (task_on_anew) is of the same attempt. */
+static void count_attempt(struct task_past *p, const struct event_parts *event)
 {
     struct js_doc doc = {0};
-    uint32_t node = 0;
-    if (js_parse(&doc, event->data.p, event->data.n, JS_OURS))
-        node = js_get(&doc, 0, "planned");
-    bool planned = node && js_type(&doc, node) == JS_TRUE;
+    int64_t attempt = 0;
+    if (js_parse(&doc, event->data.p, event->data.n, JS_OURS) && js_get(&doc, 0, "attempt") &&
+        js_int(&doc, js_get(&doc, 0, "attempt"), &attempt) && attempt > (int64_t)p->attempts + 1 &&
+        attempt <= INT32_MAX) {
+        uint32_t planned = js_get(&doc, 0, "planned");
+        p->attempts = (unsigned)attempt - 1;
+        p->vain += !planned || js_type(&doc, planned) != JS_TRUE;
+    }
     js_done(&doc);
-    return planned;
 }
 
 static void count_attempts(struct task_past *p, const struct event_parts *event)
 {
-    if (event->event != EVENT_TASK_RESUMED) {
+    if (event->event == EVENT_TASK_RESUMED)
+        count_attempt(p, event);
+    else
         p->vain = 0;
-        return;
-    }
-    p->attempts++;
-    p->vain += !is_planned(event);
 }
 
 /* The event is in said and among the questions already. */
@@ -125,6 +127,8 @@ void task_past_event(struct task *t, const struct event_parts *event)
 {
     struct task_past *p = t->work->past;
     bool is_text = event->event == EVENT_TOKEN || event->event == EVENT_THINKING;
+    if (is_text && !t->work->first_text)
+        t->work->first_text = event->seq;
     if (is_text && !p->unsettled)
         p->unsettled = event->seq;
     if (event->event == EVENT_TASK_RESUMED)
@@ -187,45 +191,62 @@ static void put_retracted(struct task_work *w, uint64_t after, uint64_t before)
     w->retracted = buf_take(&all);
 }
 
-static void put_resumed_event(struct task *t, bool planned)
+/* Withdraws the text from the event `from` on, 0 for none: what is before it has `keep`. The number
+ * of bytes. */
+static uint64_t put_resumed_event(struct task *t, bool planned, uint64_t from,
+                                  const struct said_sum *keep)
 {
     struct task_work *w = t->work;
-    const struct task_past *p = w->past;
     struct buf data = {0};
     buf_putc(&data, '{');
-    js_put_int(&data, "attempt", (int64_t)p->attempts + 2);
+    js_put_int(&data, "attempt", (int64_t)w->attempt);
     js_put_field(&data, "why", STR("restart"));
     if (planned)
         js_put_bool(&data, "planned", true);
-    if (p->unsettled) {
-        js_put_int(&data, "retracts", (int64_t)p->unsettled - 1);
+    if (from) {
+        js_put_int(&data, "retracts", (int64_t)from - 1);
         js_put_raw(&data, "keep", STR("{"));
-        js_put_int(&data, "text", (int64_t)p->settled.text);
-        js_put_int(&data, "thinking", (int64_t)p->settled.thinking);
+        js_put_int(&data, "text", (int64_t)keep->text);
+        js_put_int(&data, "thinking", (int64_t)keep->thinking);
         buf_putc(&data, '}');
     }
     buf_putc(&data, '}');
     uint64_t seq = task_event(t, EVENT_TASK_RESUMED, buf_str(&data));
     buf_done(&data);
-    if (p->unsettled)
-        put_retracted(w, p->unsettled - 1, seq);
+    if (!from)
+        return 0;
+    uint64_t withdrawn = w->said.sum.bytes - keep->bytes;
+    put_retracted(w, from - 1, seq);
+    said_keep(&w->said, keep);
+    t->hub->stats.retracted_bytes += withdrawn;
+    return withdrawn;
+}
+
+void task_on_anew(void *arg)
+{
+    struct task *t = arg;
+    struct task_work *w = t->work;
+    if (!t->run || t->left || task_is_ending(t))
+        return;
+    task_drop_held(t);
+    if (w->said.sum.bytes == 0)
+        return;
+    (void)put_resumed_event(t, false, w->first_text, &(struct said_sum){0});
+    task_stage(t);
 }
 
 static void go_on(struct task *t)
 {
     struct task_work *w = t->work;
-    struct hub_stats *stats = &t->hub->stats;
-    uint64_t withdrawn = w->past->unsettled ? w->said.sum.bytes - w->past->settled.bytes : 0;
-    put_resumed_event(t, w->past->stopped_at > 0);
-    if (w->past->unsettled)
-        said_keep(&w->said, &w->past->settled);
-    stats->retracted_bytes += withdrawn;
-    hub_count(stats->resumed, str_of(t->agent->ops->kind));
+    w->attempt = w->past->attempts + 2;
+    uint64_t withdrawn =
+        put_resumed_event(t, w->past->stopped_at > 0, w->past->unsettled, &w->past->settled);
+    hub_count(t->hub->stats.resumed, str_of(t->agent->ops->kind));
     t->phase = PHASE_RESUMING;
     task_review_questions(t); /* stages the row */
     if (t->hub->o.resumed) {
         struct task_record rec = task_staged(t);
-        t->hub->o.resumed(&rec, w->past->attempts + 2, withdrawn);
+        t->hub->o.resumed(&rec, w->attempt, withdrawn);
     }
 }
 

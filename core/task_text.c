@@ -127,6 +127,17 @@ void task_restore_held(struct task *t, uint64_t number, struct str bytes)
     t->work->held->noted = true;
 }
 
+void task_drop_held(struct task *t)
+{
+    struct held_text *held = t->work->held;
+    if (!held)
+        return;
+    buf_clear(&held->thinking);
+    buf_clear(&held->token);
+    task_note_held(t);
+    task_free_text(t->work);
+}
+
 void task_event_hidden(struct task *t, enum event_type event, struct str data)
 {
     struct buf clean = {0};

@@ -99,12 +99,17 @@ static void find_unended(struct map_node *node, void *arg)
         *(bool *)arg = true;
 }
 
-bool hub_is_over(struct hub *h)
+bool hub_awaits_tasks(struct hub *h)
 {
     bool unended = h->n_live > 0;
     if (unended && h->draining && !h->restoring) {
         unended = false;
         map_each(&h->streams, find_unended, &unended);
     }
-    return !unended && journal_is_idle(&h->journal);
+    return unended;
+}
+
+bool hub_is_over(struct hub *h)
+{
+    return !hub_awaits_tasks(h) && journal_is_idle(&h->journal);
 }

@@ -184,15 +184,49 @@ static struct str put_metadata(const struct request *r, struct js_doc *doc, stru
     return buf_str(out);
 }
 
+/* The agent of the turn that is regenerated, unless the request names one or it is gone. */
+static const struct agent *find_agent(const struct call *c)
+{
+    struct str name = c->req.agent;
+    if (!name.p && c->placing && c->placing->agent)
+        name = str_of(c->placing->agent);
+    const struct agent *agent = hub_find_agent(c->hub, name);
+    return agent || c->req.agent.p ? agent : hub_find_agent(c->hub, STR_NULL);
+}
+
+static struct str given(const char *text)
+{
+    return text[0] ? str_of(text) : STR_NULL;
+}
+
+static void put_place(const struct placing *p, struct task_plan *plan)
+{
+    if (!p)
+        return;
+    plan->place = p->place;
+    plan->parent_id = given(p->parent_id);
+    plan->behind = given(p->behind);
+    plan->question_id = given(p->question_id);
+    if (p->input)
+        plan->input = str_of(p->input);
+}
+
+static void create_placed(struct call *c);
+
 static void create(struct call *c)
+{
+    char id[TASK_ID_LEN + 1];
+    hub_new_id(c->hub, id);
+    struct str given_id = c->req.conversation_id;
+    c->conversation = conversation_ref(c->hub, c->owner, given_id.p ? given_id : str_of(id));
+    placing_find(c, create_placed, verb_chat_refuse);
+}
+
+static void create_placed(struct call *c)
 {
     struct hub *h = c->hub;
     const struct request *r = &c->req;
-    char id[TASK_ID_LEN + 1];
-    hub_new_id(h, id);
-    struct str conversation_id = r->conversation_id.p ? r->conversation_id : str_of(id);
-    c->conversation = conversation_ref(h, c->owner, conversation_id);
-    const struct agent *agent = hub_find_agent(h, r->agent);
+    const struct agent *agent = find_agent(c);
     const char *why = "";
     enum error e = find_fault(c, agent, &why);
     if (e) {
@@ -201,7 +235,7 @@ static void create(struct call *c)
     }
     if (r->when_busy == BUSY_INTERRUPT && !r->background)
         interrupt(c->conversation);
-    if (!r->background)
+    if (!r->background && !c->placing) /* what they report belongs to the branch that goes on */
         notices_tell_silent(c->conversation);
     struct buf metadata = {0};
     struct task_plan plan = {.owner = c->owner,
@@ -220,6 +254,7 @@ static void create(struct call *c)
                              .notify_on_complete = r->notify_on_complete,
                              .unlisted = r->unlisted,
                              .wait_for_others = r->when_busy >= BUSY_ENQUEUE && !r->background};
+    put_place(c->placing, &plan);
     struct task *t = task_create(h, &plan);
     buf_done(&metadata);
     c->stream = t->stream;
@@ -230,8 +265,12 @@ static void create(struct call *c)
 static bool is_same_request(const struct request *r, const struct hub *h,
                             const struct task_record *task)
 {
+    bool regenerates = r->regenerate.p != NULL;
     const struct agent *agent = hub_find_agent(h, r->agent);
-    return str_eq(r->message, task->input) && agent && str_eq(str_of(agent->name), task->agent) &&
+    if (regenerates != (task->question_id.p != NULL))
+        return false;
+    return (regenerates || str_eq(r->message, task->input)) &&
+           ((regenerates && !r->agent.p) || (agent && str_eq(str_of(agent->name), task->agent))) &&
            (!r->conversation_id.p || str_eq(r->conversation_id, task->conversation_id));
 }
 

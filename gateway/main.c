@@ -33,6 +33,7 @@ static const char usage[] =
     "\n"
     "  holdfast serve [--config FILE] [--listen HOST:PORT] [--data DIR]\n"
     "                 [--log-level debug|info|warn|error] [--log-format logfmt|json]\n"
+    "                                     serves until SIGTERM; SIGHUP reads keys again\n"
     "  holdfast check-config FILE         reports all faults of a configuration\n"
     "  holdfast print-config [FILE]       prints the effective configuration without secrets\n"
     "  holdfast keys                      lists all configuration keys\n"
@@ -40,7 +41,8 @@ static const char usage[] =
     "                                     checks a data directory; only reads\n"
     "  holdfast backup [--data DIR] FILE  copies the database, even of a running gateway\n"
     "  holdfast token --sub NAME [--ttl 1h] [--config FILE] [--data DIR]\n"
-    "  holdfast version\n";
+    "                                     prints a token for that owner\n"
+    "  holdfast version                   prints the version\n";
 
 struct options {
     const char *config, *sub, *ttl;
@@ -278,7 +280,11 @@ static int doctor(const struct options *o)
     const char *why = spool_probe();
     if (why)
         printf("no agent outlives the gateway here: %s\n", why);
-    int code = doctor_run(config.data, o->full, put_bounds, &commands);
+    bool postgres = config.store.kind == STORE_POSTGRES;
+    int code = postgres
+                   ? doctor_run_postgres(config.store.url_file,
+                                         config.store.durability == DURABLE_REPLICATED, o->full)
+                   : doctor_run(config.data, o->full, put_bounds, &commands);
     config_done(&config);
     return code;
 }
@@ -290,7 +296,10 @@ static int backup(const struct options *o, const char *file)
         return say_usage("backup needs a file to write to");
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
-    int code = backup_run(config.data, file);
+    bool postgres = config.store.kind == STORE_POSTGRES;
+    if (postgres)
+        fprintf(stderr, "holdfast: the store is on PostgreSQL: make its backup with pg_dump\n");
+    int code = postgres ? EXIT_BAD_CONFIG : backup_run(config.data, file);
     config_done(&config);
     return code;
 }

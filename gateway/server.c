@@ -18,6 +18,7 @@
 #include "gateway/faces/faces.h"
 #include "gateway/fetch/fetch.h"
 #include "gateway/fetch/webhook.h"
+#include "gateway/front/listener.h"
 #include "gateway/front/ws.h"
 #include "gateway/metrics.h"
 #include "gateway/notify.h"
@@ -133,6 +134,8 @@ static void on_hangup(uv_signal_t *signal, int number)
 /* The last task has ended and its end is sent, or the store accepts no more writes: close. */
 static void proceed_drain(struct server *s)
 {
+    if (s->front.phase == FRONT_DRAINING && !hub_awaits_tasks(&s->hub))
+        listener_hold(&s->front);
     if (s->front.phase == FRONT_DRAINING && hub_is_over(&s->hub))
         close_connections(s);
     else if (s->abandoned && s->front.phase == FRONT_DRAINING && s->hub.journal.failing)

@@ -113,6 +113,14 @@ static void sse_begin(struct sse_reader *s)
     buf_clear(&s->event);
 }
 
+bool sse_id_can_be_sent(struct str id)
+{
+    bool good = id.n > 0 && id.n <= SSE_SENT_ID;
+    for (size_t i = 0; good && i < id.n; i++)
+        good = (unsigned char)id.p[i] > ' ' && (unsigned char)id.p[i] < 0x7f;
+    return good;
+}
+
 enum sse_result sse_reader_next(struct sse_reader *s, struct str *in, struct sse_event *ret)
 {
     sse_begin(s);

@@ -20,6 +20,7 @@
 #include "proto/buf.h"
 
 #define SSE_MAX_EVENT (4 * 1024 * 1024) /* when max is 0 */
+#define SSE_SENT_ID 256                 /* bytes of an id that is sent back */
 
 struct sse_reader {
     size_t max;           /* bytes of one event, its line ends included; 0: SSE_MAX_EVENT */
@@ -38,6 +39,9 @@ struct sse_event {
     struct str data;
     struct str id; /* the last one received, "" for none */
 };
+
+/* Whether an id can be the value of a header Last-Event-ID. */
+bool sse_id_can_be_sent(struct str id);
 
 enum sse_result { SSE_MORE, SSE_EVENT, SSE_TOO_LONG };
 

@@ -200,13 +200,17 @@ static struct run *kept_start(void *settings, const struct run_spec *spec,
     const struct exec_settings *s = settings;
     struct supervisor program;
     struct hold hold;
+    char digest[EXEC_DIGEST];
     if (!kept_hold(s->kept, spec->task_id, &hold)) {
         snprintf(ret_error, SUPERVISOR_ERROR, "cannot start \"%s\": it was not prepared",
                  s->command[0]);
         return NULL;
     }
     hold.keep_s = s->keep_s;
-    hold.digest = s->digest;
+    memcpy(digest, s->digest, sizeof digest);
+    if (s->second)
+        digest[0] = KEPT_SECOND;
+    hold.digest = digest;
     if (!exec_spawn(s, spec, &hold, &program, ret_error))
         return NULL;
     FAULT_DIE(SPAWN);
@@ -234,12 +238,21 @@ static struct run *kept_resume(void *settings, const struct run_spec *spec,
     struct supervisor program;
     (void)from->recall; /* it stands for all */
     FAULT_DIE(RESUMED);
-    if (kept_take(s->kept, spec->task_id, &program))
+    if (kept_take(s->kept, spec->task_id, s->second, &program))
         return kept_begin(kept_run_new(s, spec, events, task), &program, from->mark, spec,
                           ret_error);
     if (!kept_prepare(s->kept, spec->task_id, ret_error))
         return NULL;
     return kept_start(settings, spec, events, task, ret_error);
+}
+
+struct run *exec_start_second(struct exec_settings *s, const struct run_spec *spec,
+                              const struct run_events *events, void *task, char *ret_error)
+{
+    ASSERT(s->second);
+    if (!kept_replace(s->kept, spec->task_id, ret_error))
+        return NULL;
+    return kept_start(s, spec, events, task, ret_error);
 }
 
 static void kept_settled(void *settings, struct str task_id)

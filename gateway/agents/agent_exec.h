@@ -55,11 +55,17 @@ struct exec_settings {
     size_t max_line;          /* 0: MAX_AGENT_LINE */
     size_t max_queue;         /* bytes that wait to be read, beside the run line; 0: EXEC_QUEUE */
     struct kept *kept;        /* NULL: the program ends with the gateway */
+    bool second;              /* it takes the place of one that has ended in vain */
     uint32_t keep_s;          /* how long it lives without one */
     char digest[EXEC_DIGEST]; /* of its configuration (exec_set_digest) */
 };
 
 extern const struct agent_ops agent_exec_ops, agent_kept_ops;
+
+/* Starts a second program in place of that of a run of agent_kept_ops, which has ended; settings
+ * with second.  That run is only to be freed.  NULL, with a sentence, when it cannot start. */
+struct run *exec_start_second(struct exec_settings *s, const struct run_spec *spec,
+                              const struct run_events *events, void *task, char *ret_error);
 
 /* For a kept program: by this the next gateway sees whether it is configured as it was. */
 void exec_set_digest(struct exec_settings *s);

@@ -5,9 +5,15 @@
 
 #include "gateway/agents/program_session.h"
 #include "gateway/agents/recap.h"
+#include "gateway/base/fault.h"
 
 /* Design.  A run of agent_exec inside a run of ours: its lines become other lines, its end our end.
- * The first one is kept until free when a second one is started: it is on the stack then. */
+ * The first one is kept until free when a second one is started: it is on the stack then.
+ *
+ * A program that outlives the gateway has a standing note, in one batch with the lines that it
+ * comes from: {"second":PLACE, …form_put_state}.  A second one is started when the note that says
+ * so is committed.  Its output is counted from PLACE, where the first one's ended, so that marks
+ * only grow. */
 
 #define FORM_MAGIC 0x666f726du
 
@@ -20,7 +26,12 @@ struct form_run {
     const struct resumption *from; /* while it goes on after a restart; NULL: it starts */
     struct run *inner, *spent;
     struct form form;
-    struct buf out; /* lines of section 8 */
+    struct buf out;   /* lines of section 8 */
+    struct buf noted; /* the newest standing note */
+    uint64_t marked, base;
+    bool second;       /* the program is that, or will be */
+    bool second_waits; /* for the note that says so */
+    bool inner_waits;  /* when_committed, of the inner run: it came first */
     struct buf task_id;
     struct buf owner, id, prompt; /* the conversation's; all of it as a text, when resumed */
     bool resumed, cancelled, kept;
@@ -32,6 +43,11 @@ static struct form_run *form_run_of(void *arg)
     ASSERT(r && r->magic == FORM_MAGIC);
     return r;
 }
+
+/* Core's; what stands for all of it is the newest note. */
+struct recall {
+    struct buf note;
+};
 
 static struct program_session form_session_of(const struct form_run *r)
 {
@@ -113,16 +129,39 @@ static bool form_hand_over(struct form_run *r)
     return wants_more;
 }
 
+/* In the batch of the lines and of the mark behind them. */
+static void form_note(struct form_run *r)
+{
+    struct buf note = {0};
+    if (r->ops != &agent_kept_ops || r->form.kind == AGENT_FORM_TEXT)
+        return;
+    buf_putc(&note, '{');
+    if (r->second)
+        js_put_int(&note, "second", (int64_t)r->base);
+    form_put_state(&r->form, &note);
+    buf_putc(&note, '}');
+    if (str_eq(buf_str(&note), buf_str(&r->noted))) {
+        buf_done(&note);
+        return;
+    }
+    buf_done(&r->noted);
+    r->noted = note;
+    r->events.on_note(r->task, true, buf_str(&note));
+    FAULT_DIE(NOTE);
+}
+
 static bool form_on_line(void *task, struct str piece)
 {
     struct form_run *r = form_run_of(task);
     form_take(&r->form, piece, &r->out);
     if (r->form.session.len && !r->kept) { /* now: the turn may end in many ways */
         struct program_session session = form_session_of(r);
-        program_session_write(&session, buf_str(&r->form.session));
+        program_session_write(&session, buf_str(&r->form.session), buf_str(&r->task_id));
         r->kept = true;
     }
-    return form_hand_over(r);
+    bool wants_more = form_hand_over(r);
+    form_note(r);
+    return wants_more;
 }
 
 static bool form_launch(struct form_run *r, const char *session, struct str input, char *ret_error);
@@ -130,10 +169,18 @@ static bool form_launch(struct form_run *r, const char *session, struct str inpu
 /* True when it runs again.  It knew nothing of that session. */
 static bool form_begin_anew(struct form_run *r, char *ret_error)
 {
-    if (!r->resumed || r->kept || r->cancelled || r->spent)
+    if (!r->resumed || r->kept || r->cancelled || r->spent || r->second)
         return false;
     form_done(&r->form);
     form_open(&r->form, r->s->form);
+    r->second = true;
+    r->base = r->marked;
+    if (r->ops == &agent_kept_ops) {
+        form_note(r);
+        r->second_waits = true;
+        r->events.when_committed(r->task);
+        return true;
+    }
     r->spent = r->inner;
     r->inner = NULL;
     return form_launch(r, NULL, buf_str(&r->prompt), ret_error);
@@ -162,8 +209,9 @@ static void form_on_end(void *task, enum run_end end, struct str text)
 static bool form_on_mark(void *task, uint64_t mark)
 {
     struct form_run *r = form_run_of(task);
-    size_t begun = r->form.text.len;
-    return r->events.on_mark(r->task, mark - begun) && begun == 0;
+    size_t begun = r->form.kind == AGENT_FORM_TEXT ? r->form.text.len : 0;
+    r->marked = r->base + mark - begun;
+    return r->events.on_mark(r->task, r->marked) && begun == 0;
 }
 
 static void form_on_taken(void *task, uint64_t position)
@@ -174,6 +222,7 @@ static void form_on_taken(void *task, uint64_t position)
 static void form_when_committed(void *task)
 {
     struct form_run *r = form_run_of(task);
+    r->inner_waits = true;
     r->events.when_committed(r->task);
 }
 
@@ -201,8 +250,13 @@ static bool form_launch(struct form_run *r, const char *session, struct str inpu
                             .conversation_id = buf_str(&r->id),
                             .input = input};
     r->resumed = session != NULL;
-    r->inner = r->from ? r->ops->resume(&exec, &spec, r->from, &form_events, r, ret_error)
-                       : r->ops->start(&exec, &spec, &form_events, r, ret_error);
+    exec.second = r->second && exec.kept;
+    if (r->from)
+        r->inner = r->ops->resume(&exec, &spec, r->from, &form_events, r, ret_error);
+    else if (exec.second)
+        r->inner = exec_start_second(&exec, &spec, &form_events, r, ret_error);
+    else
+        r->inner = r->ops->start(&exec, &spec, &form_events, r, ret_error);
     free(argument);
     return r->inner != NULL;
 }
@@ -216,6 +270,7 @@ static void form_free(struct run *run)
     r->ops->free(r->spent);
     form_done(&r->form);
     buf_done(&r->out);
+    buf_done(&r->noted);
     buf_done(&r->task_id);
     buf_done(&r->owner);
     buf_done(&r->id);
@@ -236,43 +291,66 @@ static bool form_is_argument(struct str input, char *ret_error)
     return false;
 }
 
-static struct run *form_run(void *settings, const struct run_spec *spec,
-                            const struct resumption *from, const struct run_events *events,
-                            void *task, char *ret_error)
+/* Takes over what the form knew.  False: the note is none of ours. */
+static bool form_recall_state(struct form_run *r, struct str note)
 {
-    const struct form_settings *s = settings;
+    struct js_doc doc = {0};
+    int64_t base = 0;
+    bool good = js_parse(&doc, note.p, note.n, JS_OURS) && form_take_state(&r->form, &doc, 0);
+    uint32_t second = good ? js_get(&doc, 0, "second") : 0;
+    if (second)
+        good = js_int(&doc, second, &base) && base >= 0;
+    js_done(&doc);
+    r->second = second != 0;
+    r->base = (uint64_t)base;
+    r->kept = r->form.session.len > 0;
+    buf_putstr(&r->noted, note);
+    return good;
+}
+
+/* With the session that the conversation has; a second program is one that had none. */
+static bool form_begin(struct form_run *r, const struct run_spec *spec, char *ret_error)
+{
     struct buf session = {0};
-    if (s->by_argument && !form_is_argument(spec->input, ret_error))
-        return NULL;
+    bool is_text = r->s->form == AGENT_FORM_TEXT;
+    struct program_session known = form_session_of(r);
+    struct str turns = spec->is_context ? STR_NULL : spec->turns;
+    bool resumes = !is_text && !r->second && program_session_read(&known, turns, &session);
+    if (!is_text)
+        recap_put(&r->prompt, spec->history, spec->input);
+    struct str input = resumes || is_text ? spec->input : buf_str(&r->prompt);
+    bool good = form_launch(r, resumes ? session.bytes : NULL, input, ret_error);
+    buf_done(&session);
+    return good;
+}
+
+static struct form_run *form_run_new(const struct form_settings *s, const struct run_spec *spec,
+                                     const struct run_events *events, void *task)
+{
     struct form_run *r = xcalloc(sizeof *r);
     r->magic = FORM_MAGIC;
     r->s = s;
     r->events = *events;
     r->task = task;
-    r->from = from;
     r->ops = s->exec.kept ? &agent_kept_ops : &agent_exec_ops;
     buf_putstr(&r->task_id, spec->task_id);
     buf_putstr(&r->owner, spec->owner);
     buf_putstr(&r->id, spec->conversation_id);
     form_open(&r->form, s->form);
-    struct program_session known = form_session_of(r);
-    bool resumes = s->form != AGENT_FORM_TEXT && program_session_read(&known, &session);
-    if (s->form != AGENT_FORM_TEXT)
-        recap_put(&r->prompt, spec->history, spec->input);
-    struct str input = resumes || s->form == AGENT_FORM_TEXT ? spec->input : buf_str(&r->prompt);
-    bool started = form_launch(r, resumes ? session.bytes : NULL, input, ret_error);
-    buf_done(&session);
-    r->from = NULL;
-    if (started)
-        return (struct run *)r;
-    form_free((struct run *)r);
-    return NULL;
+    return r;
 }
 
 static struct run *form_start(void *settings, const struct run_spec *spec,
                               const struct run_events *events, void *task, char *ret_error)
 {
-    return form_run(settings, spec, NULL, events, task, ret_error);
+    const struct form_settings *s = settings;
+    if (s->by_argument && !form_is_argument(spec->input, ret_error))
+        return NULL;
+    struct form_run *r = form_run_new(s, spec, events, task);
+    if (form_begin(r, spec, ret_error))
+        return (struct run *)r;
+    form_free((struct run *)r);
+    return NULL;
 }
 
 static void form_cancel(struct run *run)
@@ -341,20 +419,70 @@ static bool form_is_there(void *settings, struct str task_id, uint64_t *ret_last
     return agent_kept_ops.is_there(form_exec(settings), task_id, ret_last, ret_why);
 }
 
+/* Text is never withdrawn: the program is read on from the mark. */
 static struct recall *form_recall(void *settings, struct recall *recall,
                                   const struct recalled *item, bool *ret_settled)
 {
-    return agent_kept_ops.recall(form_exec(settings), recall, item, ret_settled);
+    struct recall *all = recall ? recall : xcalloc(sizeof *all);
+    (void)settings;
+    *ret_settled = true;
+    if (item->event)
+        return all;
+    buf_clear(&all->note);
+    buf_putstr(&all->note, item->note);
+    return all;
 }
 
 static void form_forget(struct recall *recall)
 {
-    agent_kept_ops.forget(recall);
+    buf_done(&recall->note);
+    free(recall);
+}
+
+static struct run *form_resume(void *settings, const struct run_spec *spec,
+                               const struct resumption *from, const struct run_events *events,
+                               void *task, char *ret_error)
+{
+    struct form_run *r = form_run_new(settings, spec, events, task);
+    struct resumption inner = {.mark = from->mark};
+    bool good = from->recall->note.len == 0 || form_recall_state(r, buf_str(&from->recall->note));
+    form_forget(from->recall);
+    if (!good || r->base > from->mark) {
+        snprintf(ret_error, 256, "the gateway was restarted, and what it had noted cannot be read");
+        form_free((struct run *)r);
+        return NULL;
+    }
+    r->marked = from->mark;
+    inner.mark -= r->base;
+    r->from = &inner;
+    good = form_begin(r, spec, ret_error);
+    r->from = NULL;
+    if (good)
+        return (struct run *)r;
+    form_free((struct run *)r);
+    return NULL;
+}
+
+/* The note that there is a second one is committed. */
+static void form_start_second(struct form_run *r)
+{
+    char error[256] = "cancelled";
+    r->second_waits = false;
+    r->spent = r->inner;
+    r->inner = NULL;
+    if (r->cancelled || !form_launch(r, NULL, buf_str(&r->prompt), error))
+        r->events.on_end(r->task, RUN_FAILED, str_of(error));
 }
 
 static void form_proceed(struct run *run)
 {
-    agent_kept_ops.proceed(form_run_of(run)->inner);
+    struct form_run *r = form_run_of(run);
+    if (r->inner_waits) {
+        r->inner_waits = false;
+        agent_kept_ops.proceed(r->inner);
+    } else if (r->second_waits) {
+        form_start_second(r);
+    }
 }
 
 static void form_leave(struct run *run)
@@ -377,6 +505,6 @@ const struct agent_ops agent_form_kept_ops = {
     .recall = form_recall,
     .forget = form_forget,
     .is_there = form_is_there,
-    .resume = form_run,
+    .resume = form_resume,
     .leave = form_leave,
 };

@@ -30,8 +30,7 @@ struct form_settings {
 };
 
 extern const struct agent_ops agent_form_ops;
-/* The same for programs that outlive the gateway (agent_exec.h): of the form text, whose reader
- * knows nothing but the beginning of a character. */
+/* The same for programs that outlive the gateway (agent_exec.h).  What the form knows is a note. */
 extern const struct agent_ops agent_form_kept_ops;
 
 #endif

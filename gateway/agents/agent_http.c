@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "gateway/agents/http_again.h"
 #include "gateway/agents/run_line.h"
 #include "gateway/agents/teller.h"
 #include "gateway/base/stepper.h"
@@ -38,6 +39,7 @@ struct run {
     struct agent_line_decoder decoder;
     struct openai_half thinking, answer;
     struct buf text;
+    struct http_again again;
 };
 
 static struct run *agent_http_run_of(void *arg)
@@ -218,11 +220,19 @@ static void agent_http_on_head(void *user, const struct fetch_head *head)
     struct run *r = agent_http_run_of(user);
     r->framed = head->framed;
     r->says_events = stream_form_says_events(head->content_type);
+    bool goes_on = r->again.goes_on && str_eq(head->wanted, buf_str(&r->again.last_id));
+    if (r->again.is_resumed && !goes_on) {
+        r->is_whole = r->has_answer = false;
+        http_again_begin_anew(&r->again, &r->teller.events, r->teller.task);
+    }
+    r->again.is_resumed = r->again.goes_on = false;
 }
 
 static void agent_http_take_event(struct run *r, const struct sse_event *e)
 {
     struct buf why = {0};
+    if (r->s->goes_on && !r->s->model)
+        http_again_keep(&r->again, e->id);
     if (openai_is_idle(e))
         return;
     if (!str_eq(e->event, STR("error"))) {
@@ -288,6 +298,8 @@ static bool agent_http_on_bytes(void *user, struct str bytes)
         take_events(r, bytes);
     else
         agent_http_take_lines(r, bytes);
+    if (!r->ended)
+        http_again_note(&r->again, &r->teller.events, r->teller.task);
     return !r->ended && !r->teller.paused;
 }
 
@@ -352,11 +364,30 @@ static const struct fetch_events http_fetch_events = {agent_http_on_head, agent_
 
 /* --- the port --------------------------------------------------------------------------------- */
 
-static void http_send(struct run *r, struct str body)
+#define LAST_ID "Last-Event-ID"
+
+/* Posts; again: the gateway was restarted since it has posted first. */
+static void http_send(struct run *r, struct str body, bool again)
 {
     const struct http_settings *s = r->s;
-    struct fetch_request request = {.url = s->url, .headers = s->headers, .body = body};
-    r->fetch = fetch_start(s->fetcher, &s->options, &request, &http_fetch_events, r);
+    const char *const *from = s->headers;
+    struct buf last_id = {0};
+    size_t n = 0;
+    while (from[n])
+        n++;
+    const char **headers = xcalloc((n + 2) * sizeof *headers);
+    memcpy(headers, from, n * sizeof *headers);
+    if (r->again.goes_on) {
+        buf_puts(&last_id, LAST_ID ": ");
+        buf_putstr(&last_id, buf_str(&r->again.last_id));
+        headers[n] = last_id.bytes;
+    }
+    struct fetch_request request = {
+        .url = s->url, .headers = headers, .body = body, .wanted = LAST_ID};
+    r->fetch = fetch_start(s->fetcher, again ? &s->again : &s->options, &request,
+                           &http_fetch_events, r);
+    free(headers);
+    buf_done(&last_id);
 }
 
 static void agent_http_on_step(void *arg)
@@ -367,7 +398,7 @@ static void agent_http_on_step(void *arg)
     if (r->asks_again && !r->cancelled && r->request.len) {
         stepper_stop(&r->stepper);
         buf_putc(&r->request, '}');
-        http_send(r, buf_str(&r->request));
+        http_send(r, buf_str(&r->request), false);
         buf_done(&r->request);
     } else if (r->settled)
         finish(r);
@@ -437,6 +468,7 @@ static void http_free(struct run *run)
     buf_done(&r->line);
     buf_done(&r->text);
     buf_done(&r->request);
+    http_again_done(&r->again);
     teller_done(&r->teller);
     stepper_close(&r->stepper, agent_http_on_closed);
 }
@@ -452,17 +484,21 @@ static void http_put_chat(struct buf *out, const char *model, const struct run_s
     buf_putc(out, ']');
 }
 
-static struct run *http_start(void *settings, const struct run_spec *spec,
-                              const struct run_events *events, void *task, char *ret_error)
+static struct run *http_run_new(const struct http_settings *s, const struct run_events *events,
+                                void *task)
 {
-    const struct http_settings *s = settings;
-    struct buf body = {0};
-    (void)ret_error;
     struct run *r = xcalloc(sizeof *r);
     r->magic = RUN_MAGIC;
     r->s = s;
     r->teller = (struct teller){.events = *events, .task = task};
     stepper_init(&r->stepper, s->loop, 0, agent_http_on_step, r);
+    return r;
+}
+
+static void http_ask(struct run *r, const struct run_spec *spec, bool again)
+{
+    const struct http_settings *s = r->s;
+    struct buf body = {0};
     if (s->model) {
         http_put_chat(&r->request, s->model, spec);
         buf_putstr(&body, buf_str(&r->request));
@@ -471,9 +507,45 @@ static struct run *http_start(void *settings, const struct run_spec *spec,
     } else {
         run_line_put(&body, spec);
     }
-    http_send(r, buf_str(&body));
+    http_send(r, buf_str(&body), again);
     buf_done(&body);
+}
+
+static struct run *http_start(void *settings, const struct run_spec *spec,
+                              const struct run_events *events, void *task, char *ret_error)
+{
+    (void)ret_error;
+    struct run *r = http_run_new(settings, events, task);
+    http_ask(r, spec, false);
     return r;
+}
+
+static struct run *http_resume(void *settings, const struct run_spec *spec,
+                               const struct resumption *from, const struct run_events *events,
+                               void *task, char *ret_error)
+{
+    (void)ret_error;
+    struct run *r = http_run_new(settings, events, task);
+    struct http_again *a = &r->again;
+    a->mark = from->mark;
+    a->is_resumed = true;
+    buf_putstr(&a->last_id, buf_str(&from->recall->last_id));
+    a->goes_on = a->last_id.len > 0;
+    r->is_whole = a->goes_on && from->recall->is_whole;
+    r->has_answer = a->goes_on && (from->recall->has_answer || r->is_whole);
+    http_again_forget(from->recall);
+    http_ask(r, spec, true);
+    return r;
+}
+
+/* The connection is cut; a server that keeps its runs goes on. */
+static void http_leave(struct run *run)
+{
+    struct run *r = agent_http_run_of(run);
+    r->ended = true;
+    stepper_stop(&r->stepper);
+    fetch_free(r->fetch);
+    r->fetch = NULL;
 }
 
 const struct agent_ops agent_http_ops = {
@@ -486,4 +558,8 @@ const struct agent_ops agent_http_ops = {
     .settle = http_settle,
     .unpause = http_unpause,
     .free = http_free,
+    .recall = http_again_recall,
+    .forget = http_again_forget,
+    .resume = http_resume,
+    .leave = http_leave,
 };

@@ -16,6 +16,9 @@
  *           is asked again without.
  * Errors:   those of fetch.h, and: a reply that breaks off.  A reply without a length or chunks is
  *           complete when it had final_answer, finish_reason or [DONE].  Chunks without an answer.
+ * Restart:  a run that goes on is posted again, with Last-Event-ID where its events have ids: what
+ *           was said stays when the reply's header Last-Event-ID is the same, and is withdrawn
+ *           otherwise.
  * Cancel:   cancel and kill close the request and end the run in the next turn of the loop.
  */
 #ifndef GATEWAY_AGENTS_AGENT_HTTP_H
@@ -27,7 +30,9 @@
 struct http_settings {
     uv_loop_t *loop;
     struct fetcher *fetcher;
-    struct fetch_options options;
+    struct fetch_options options; /* of the request that begins a run */
+    struct fetch_options again;   /* of one after a restart of the gateway */
+    bool goes_on;                 /* its tasks go on over one */
     const char *url;
     const char *const *headers; /* as in openai_settings */
     const char *model; /* chat completions are posted, for that model; NULL: the run line is */

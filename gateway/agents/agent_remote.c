@@ -1,14 +1,19 @@
 #include "gateway/agents/agent_remote.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "gateway/agents/program_session.h"
 #include "gateway/agents/recap.h"
 #include "gateway/fetch/stream_form.h"
+#include "proto/forms/remote_again.h"
 
 /* Design.  A fetch is never freed in a callback of its own: what follows a reply (the next request,
  * the end of a cancel) comes from the timer, which stands at 0 ms for that, and at a retry's pause
- * after a cut. */
+ * after a cut.
+ *
+ * An answer goes to the server when it is committed, because no later gateway may then have another
+ * one. */
 
 #define REMOTE_MAGIC 0x72656d74u
 
@@ -18,12 +23,14 @@ struct remote_run {
     struct run_events events;
     void *task;
     struct program_session session; /* owner NULL: it is not kept */
+    char task_id[TASK_ID_LEN + 1];
     uv_timer_t timer;
     struct fetch *fetch;
     struct remote remote;
 
     /* The reply under way. */
     bool says_events, framed;
+    bool is_heard; /* something of it has come */
     enum stream_form form;
     struct sse_reader sse;
     struct buf body; /* its beginning, or all of one that is no stream */
@@ -32,6 +39,18 @@ struct remote_run {
     struct buf why;
     bool paused; /* the task wants no more for now */
     bool cancelled, killed, ended;
+
+    /* Over a restart of the gateway. */
+    struct buf noted; /* the newest note */
+    uint64_t mark;    /* how often one was taken */
+    size_t n_waits;   /* for commits of answers: nothing is sent meanwhile */
+    unsigned moot[REMOTE_QUESTIONS];
+    size_t n_moot;
+};
+
+/* The notes and events of the task. */
+struct recall {
+    struct remote_past past;
 };
 
 static struct remote_run *remote_run_of(void *arg)
@@ -96,16 +115,38 @@ static void remote_keep_session(struct remote_run *r)
         return;
     r->remote.new_session = false;
     if (r->session.owner.p)
-        program_session_write(&r->session, buf_str(&r->remote.session));
+        program_session_write(&r->session, buf_str(&r->remote.session), str_of(r->task_id));
+}
+
+/* In the batch of what was said. */
+static void remote_note(struct remote_run *r)
+{
+    struct buf note = {0};
+    bool waits = r->remote.state == REMOTE_ASKS;
+    if (!r->s->goes_on || !(waits || r->is_heard) || !remote_is_notable(&r->remote))
+        return;
+    remote_put_note(&r->remote, &note);
+    if (!str_eq(buf_str(&note), buf_str(&r->noted))) {
+        if (waits || r->remote.form->by_place) /* what was said stays */
+            (void)r->events.on_mark(r->task, ++r->mark);
+        r->events.on_note(r->task, true, buf_str(&note));
+        buf_clear(&r->noted);
+        buf_putstr(&r->noted, buf_str(&note));
+    }
+    buf_done(&note);
 }
 
 static void remote_flush(struct remote_run *r)
 {
     struct remote *m = &r->remote;
+    if (m->anew)
+        r->events.on_anew(r->task);
+    m->anew = false;
     remote_keep_session(r);
     remote_say(r);
     if (r->ended || r->cancelled)
         return;
+    remote_note(r);
     if (m->request.wanted && m->request.again)
         remote_go_again(r);
     else if (m->request.wanted || (m->state == REMOTE_ASKS && r->fetch))
@@ -163,6 +204,7 @@ static void remote_take_bytes(struct remote_run *r, struct str bytes)
 static bool remote_on_bytes(void *user, struct str bytes)
 {
     struct remote_run *r = remote_run_of(user);
+    r->is_heard = true;
     if (!is_through(r))
         remote_take_bytes(r, bytes);
     remote_flush(r);
@@ -222,7 +264,7 @@ static void remote_reset_reply(struct remote_run *r)
     fetch_free(r->fetch);
     r->fetch = NULL;
     r->form = FORM_UNKNOWN;
-    r->says_events = r->framed = false;
+    r->says_events = r->framed = r->is_heard = false;
     sse_reader_done(&r->sse);
     buf_clear(&r->body);
 }
@@ -253,10 +295,23 @@ static void remote_send(struct remote_run *r)
     buf_done(&last_id);
 }
 
+/* Questions of a turn that was posted anew. */
+static void tell_moot(struct remote_run *r)
+{
+    while (r->n_moot && !r->ended && !r->cancelled) {
+        char id[32];
+        snprintf(id, sizeof id, "ask-%u", r->moot[--r->n_moot]);
+        r->events.on_moot(r->task, str_of(id));
+    }
+}
+
 static void remote_on_timer(uv_timer_t *timer)
 {
     struct remote_run *r = remote_run_of(timer->data);
     remote_reset_reply(r);
+    tell_moot(r);
+    if (r->n_waits && !r->cancelled)
+        return; /* remote_proceed */
     if (r->remote.request.wanted && !r->killed)
         remote_send(r);
     else if (r->cancelled)
@@ -293,9 +348,18 @@ static bool remote_deliver(struct run *run, struct str line)
     struct remote_run *r = remote_run_of(run);
     if (r->ended || r->cancelled)
         return false;
+    r->n_waits++;
     remote_answer(&r->remote, line);
     remote_flush(r);
+    r->events.when_committed(r->task);
     return true;
+}
+
+static void remote_proceed(struct run *run)
+{
+    struct remote_run *r = remote_run_of(run);
+    if (--r->n_waits == 0 && r->remote.request.wanted && !r->ended && !r->cancelled)
+        remote_go_on(r, 0);
 }
 
 static bool remote_is_deaf(struct run *run)
@@ -328,37 +392,103 @@ static void remote_free(struct run *run)
     remote_reset_reply(r);
     buf_done(&r->body);
     buf_done(&r->why);
+    buf_done(&r->noted);
     remote_done(&r->remote);
     str_free(&r->session.owner);
     str_free(&r->session.conversation_id);
     uv_close((uv_handle_t *)&r->timer, remote_on_closed);
 }
 
-static struct run *remote_start(void *settings, const struct run_spec *spec,
-                                const struct run_events *events, void *task, char *ret_error)
+static struct remote_run *remote_run_new(const struct remote_settings *s,
+                                         const struct run_spec *spec,
+                                         const struct run_events *events, void *task)
 {
-    const struct remote_settings *s = settings;
-    struct buf session = {0}, recap = {0};
-    (void)ret_error;
     struct remote_run *r = xcalloc(sizeof *r);
     *r = (struct remote_run){.magic = REMOTE_MAGIC, .s = s, .events = *events, .task = task};
+    snprintf(r->task_id, sizeof r->task_id, "%.*s", (int)spec->task_id.n, spec->task_id.p);
     uv_timer_init(s->loop, &r->timer);
     r->timer.data = r;
-    if (remote_form_of(s->kind)->keeps_session && !spec->is_context) {
+    if (remote_form_of(s->kind)->keeps_session && !spec->is_context)
         r->session = (struct program_session){s->data, s->agent,
                                               str_own(spec->owner.p ? spec->owner : STR("")),
                                               str_own(spec->conversation_id)};
-        (void)!program_session_read(&r->session, &session);
-    }
+    return r;
+}
+
+/* past: NULL for a turn that begins. */
+static void remote_open_turn(struct remote_run *r, const struct run_spec *spec,
+                             struct remote_past *past)
+{
+    const struct remote_settings *s = r->s;
+    struct buf session = {0}, recap = {0};
+    struct str turns = past ? STR_NULL : spec->turns; /* its own turn has written it by then */
+    if (r->session.owner.p && program_session_read(&r->session, turns, &session) && !past)
+        program_session_write(&r->session, buf_str(&session), spec->task_id);
     recap_put(&recap, spec->history, spec->input);
-    remote_begin(&r->remote, s->kind,
-                 &(struct remote_turn){str_of(s->url), str_of(s->model), spec->conversation_id,
-                                       spec->task_id, spec->input, spec->history, buf_str(&recap),
-                                       buf_str(&session)});
-    remote_send(r);
+    struct remote_turn turn = {str_of(s->url), str_of(s->model), spec->conversation_id,
+                               spec->task_id,  spec->input,      spec->history,
+                               buf_str(&recap), buf_str(&session)};
+    if (past)
+        remote_begin_again(&r->remote, s->kind, &turn, past);
+    else
+        remote_begin(&r->remote, s->kind, &turn);
     buf_done(&session);
     buf_done(&recap);
+}
+
+static struct run *remote_start(void *settings, const struct run_spec *spec,
+                                const struct run_events *events, void *task, char *ret_error)
+{
+    struct remote_run *r = remote_run_new(settings, spec, events, task);
+    (void)ret_error;
+    remote_open_turn(r, spec, NULL);
+    remote_send(r);
     return (struct run *)r;
+}
+
+static void remote_forget(struct recall *recall)
+{
+    remote_past_done(&recall->past);
+    free(recall);
+}
+
+static struct recall *remote_recall(void *settings, struct recall *recall,
+                                    const struct recalled *item, bool *ret_settled)
+{
+    const struct remote_settings *s = settings;
+    if (!recall)
+        recall = xcalloc(sizeof *recall);
+    *ret_settled = item->event && remote_past_event(&recall->past, s->kind, item->event);
+    if (item->event || remote_past_note(&recall->past, item->note))
+        return recall;
+    remote_forget(recall);
+    return NULL;
+}
+
+/* The first request goes with the timer, which tells before that what nobody waits for. */
+static struct run *remote_resume(void *settings, const struct run_spec *spec,
+                                 const struct resumption *from, const struct run_events *events,
+                                 void *task, char *ret_error)
+{
+    struct remote_run *r = remote_run_new(settings, spec, events, task);
+    struct remote_past *past = &from->recall->past;
+    (void)ret_error;
+    r->mark = from->mark;
+    r->n_moot = remote_past_moot(past, r->moot);
+    buf_putstr(&r->noted, buf_str(&past->note));
+    remote_open_turn(r, spec, past);
+    remote_forget(from->recall);
+    remote_go_on(r, 0);
+    return (struct run *)r;
+}
+
+/* The connection is cut; a server that goes on without one does so. */
+static void remote_leave(struct run *run)
+{
+    struct remote_run *r = remote_run_of(run);
+    r->ended = true;
+    uv_timer_stop(&r->timer);
+    remote_reset_reply(r);
 }
 
 const struct agent_ops agent_remote_ops = {
@@ -370,4 +500,9 @@ const struct agent_ops agent_remote_ops = {
     .is_deaf = remote_is_deaf,
     .unpause = remote_unpause,
     .free = remote_free,
+    .proceed = remote_proceed,
+    .recall = remote_recall,
+    .forget = remote_forget,
+    .resume = remote_resume,
+    .leave = remote_leave,
 };

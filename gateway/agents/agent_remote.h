@@ -13,6 +13,7 @@
  *           read.
  * Cut:      where the protocol can give the rest, it is asked for after the pause of a retry; after
  *           `retries` in a row that said nothing more, the run fails.
+ * Restart:  remote_again.h.
  * Errors:   those of fetch.h and remote.h.
  * Cancel:   closes the connection, and tells the server where the protocol can; the run ends with
  *           its reply, or with kill.
@@ -29,6 +30,7 @@ struct remote_settings {
     struct fetcher *fetcher;
     struct fetch_options options; /* of a request that begins something */
     struct fetch_options again;   /* of one that may be repeated */
+    bool goes_on;                 /* its tasks go on over a restart */
     const char *url;
     const char *const *headers; /* as in openai_settings */
     enum remote_kind kind;

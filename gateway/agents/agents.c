@@ -205,6 +205,7 @@ static void build_remote(const struct builder *b, const struct config_agent *fro
                                  .fetcher = b->fetcher,
                                  .options = h->upstream.options,
                                  .again = h->upstream.options,
+                                 .goes_on = to->goes_on,
                                  .url = from->url,
                                  .headers = (const char *const *)h->upstream.headers.list,
                                  .kind = (enum remote_kind)(from->form - AGENT_FORM_RESPONSES),
@@ -247,9 +248,12 @@ static bool build_http(const struct builder *b, const struct config_agent *from,
     h->http = (struct http_settings){.loop = b->loop,
                                      .fetcher = b->fetcher,
                                      .options = h->upstream.options,
+                                     .again = h->upstream.options,
+                                     .goes_on = to->goes_on,
                                      .url = from->url,
                                      .headers = (const char *const *)h->upstream.headers.list,
                                      .model = from->form == AGENT_FORM_OPENAI ? model : NULL};
+    h->http.again.once = false;
     to->ops = &agent_http_ops;
     to->settings = &h->http;
     return true;

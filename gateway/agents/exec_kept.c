@@ -8,11 +8,13 @@
 #include <unistd.h>
 
 #include "core/map.h"
+#include "gateway/agents/exec_run.h"
 #include "gateway/base/fault.h"
 #include "gateway/processes/holder.h"
 #include "gateway/processes/spool.h"
 
 #define SUFFIX ".live"
+#define WAKE_MS 200 /* then a holder that has not answered may be stopped */
 
 /* A task of a kept program. */
 struct kept_task {
@@ -30,6 +32,7 @@ struct kept_task {
 struct kept {
     struct map tasks;
     int folder;
+    int64_t patience_ends; /* of uv_hrtime, in ms */
 };
 
 static struct map_key key_of_kept(const struct map_node *node)
@@ -52,6 +55,11 @@ static struct kept_task *kept_task_new(struct kept *k, struct str task_id)
     t->listener = t->control = -1;
     map_put(&k->tasks, &t->node);
     return t;
+}
+
+static int64_t kept_now_ms(void)
+{
+    return (int64_t)(uv_hrtime() / 1000000);
 }
 
 static void close_one(int *fd)
@@ -97,6 +105,7 @@ struct kept *kept_open(const char *data, char *ret_why)
     struct kept *k = xcalloc(sizeof *k);
     map_init(&k->tasks, secret, key_of_kept);
     k->folder = folder;
+    k->patience_ends = kept_now_ms() + KEPT_PATIENCE_MS;
     int copy = dup(folder);
     DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
     for (struct dirent *e; dir && (e = readdir(dir));)
@@ -157,17 +166,29 @@ void kept_started(struct kept *k, struct str task_id, struct run *run)
 
 /* --- those of an earlier gateway -------------------------------------------------------------- */
 
+static bool wait_for_hello(const struct kept_task *t, int most_ms)
+{
+    struct pollfd p = {.fd = t->control, .events = POLLIN};
+    return poll(&p, 1, most_ms) > 0;
+}
+
 /* True: its program is here.  One that is not understood is told to end, in words that any version
  * knows. */
-static bool hear_hello(struct kept_task *t)
+static bool hear_hello(const struct kept *k, struct kept_task *t)
 {
     enum holder_answer answer = HOLDER_WAITS;
-    struct pollfd p = {.fd = t->control, .events = POLLIN};
+    bool is_woken = false;
     if (t->has_program || t->control < 0)
         return t->has_program;
-    do
-        answer = holder_receive(t->control, &t->program);
-    while (answer == HOLDER_WAITS && poll(&p, 1, KEPT_PATIENCE_MS) != 0);
+    while ((answer = holder_receive(t->control, &t->program)) == HOLDER_WAITS) {
+        int64_t left = k->patience_ends - kept_now_ms();
+        if (left <= 0)
+            break;
+        if (wait_for_hello(t, is_woken || left < WAKE_MS ? (int)left : WAKE_MS) || is_woken)
+            continue;
+        holder_wake(t->name);
+        is_woken = true;
+    }
     t->has_program = answer == HOLDER_FOUND;
     if (!t->has_program) {
         supervisor_send(t->control, SUPERVISOR_QUIT);
@@ -191,6 +212,12 @@ static enum kept_state is_gone(char ret_why[256], const char *why)
     return KEPT_GONE;
 }
 
+static bool is_configured_so(const char *of_page, const char *digest)
+{
+    return (of_page[0] == digest[0] || of_page[0] == KEPT_SECOND) &&
+           strcmp(of_page + 1, digest + 1) == 0;
+}
+
 enum kept_state kept_find(struct kept *k, struct str task_id, const char *digest,
                           uint64_t *ret_last, char ret_why[256])
 {
@@ -205,25 +232,41 @@ enum kept_state kept_find(struct kept *k, struct str task_id, const char *digest
     if (t->found != HOLDER_LIVES)
         return is_gone(ret_why, "the gateway was restarted, and the program had ended, or was "
                                 "killed, while there was none (keep_s)");
-    if (!hear_hello(t))
+    if (!hear_hello(k, t))
         return is_gone(ret_why, "the gateway was restarted, and the program is kept in a way that "
                                 "this one does not know");
     FAULT_DIE(FOUND);
     *ret_last = hold_page_newest(t->program.page).number;
-    if (strcmp(t->program.page->digest, digest) == 0)
+    if (is_configured_so(t->program.page->digest, digest))
         return KEPT_LIVES;
     end_program(t);
     return is_gone(ret_why, "the gateway was restarted, and the agent's command, env or cwd has "
                             "changed");
 }
 
-bool kept_take(struct kept *k, struct str task_id, struct supervisor *ret)
+bool kept_take(struct kept *k, struct str task_id, bool second, struct supervisor *ret)
 {
     struct kept_task *t = kept_task_of(k, task_id);
     if (!t || !t->has_program)
         return false;
+    if (second && t->program.page->digest[0] != KEPT_SECOND) {
+        end_program(t);
+        return false;
+    }
     *ret = t->program;
     t->has_program = false;
+    return true;
+}
+
+/* Bound first: between the two steps a start finds the first one, and then none that has run. */
+bool kept_replace(struct kept *k, struct str task_id, char *ret_error)
+{
+    const struct kept_task *t = kept_task_of(k, task_id);
+    if (!t || !kept_prepare(k, task_id, ret_error))
+        return false;
+    holder_unlink_live(k->folder, t->name);
+    if (t->run)
+        exec_run_settle(t->run);
     return true;
 }
 
@@ -266,7 +309,7 @@ static void sweep_one(struct map_node *node, void *arg)
     struct kept_task *t = container_of(node, struct kept_task, node);
     if (t->claimed)
         return;
-    if (hear_hello(t))
+    if (hear_hello(s->kept, t))
         end_program(t);
     holder_unlink(s->kept->folder, t->name);
     kept_task_free(s->kept, t);

@@ -2,12 +2,13 @@
  * gateway has left of them (holder.h).
  *
  * Shape:    one for the data directory.  kept_open connects to all that it finds, so that their
- *           holders answer while the store is read; kept_is_there takes one for its task, and what
+ *           holders answer while the store is read; kept_find takes one for its task, and what
  *           no task has taken is ended by kept_sweep, after the repair.
  *           A new task: kept_prepare before task.started is staged, kept_listener for its holder,
  *           kept_settle when its end is committed.  The socket stays until then, whatever becomes
  *           of the run: the next gateway learns from it that the program ran, or never did.
- * Thread:   loop.  kept_is_there waits for a holder's answer, KEPT_PATIENCE_MS at most.
+ * Thread:   loop.  kept_find waits for a holder's answer; all of them together have
+ *           KEPT_PATIENCE_MS from kept_open on, and one that somebody has stopped is continued.
  * Owns:     descriptors of programs until a run has taken them over.
  */
 #ifndef GATEWAY_AGENTS_EXEC_KEPT_H
@@ -16,7 +17,10 @@
 #include "gateway/processes/supervisor.h"
 #include "proto/buf.h"
 
-#define KEPT_PATIENCE_MS 10000 /* a holder that takes longer is stopped, or works no more */
+/* A digest begins so when the program is the second one of its task, in the place of one that had
+ * ended in vain (kept_replace). */
+#define KEPT_SECOND '+'
+#define KEPT_PATIENCE_MS 10000 /* a holder that takes longer works no more */
 
 struct kept;
 struct run;
@@ -38,8 +42,12 @@ enum kept_state { KEPT_GONE, KEPT_NEVER_RAN, KEPT_LIVES };
  * the program was given.  A program that was started otherwise (digest) is ended. */
 enum kept_state kept_find(struct kept *k, struct str task_id, const char *digest,
                           uint64_t *ret_last, char ret_why[256]);
-/* The program, once; false: there is none. */
-bool kept_take(struct kept *k, struct str task_id, struct supervisor *ret);
+/* The program, once; false: there is none.  second: its successor is wanted, and one that is the
+ * first is ended instead. */
+bool kept_take(struct kept *k, struct str task_id, bool second, struct supervisor *ret);
+/* Prepares a second program in place of the run's, which has ended: from here on a start finds the
+ * second one alone. */
+bool kept_replace(struct kept *k, struct str task_id, char *ret_error);
 /* The run that has the task's program; NULL: none. */
 struct run *kept_run(const struct kept *k, struct str task_id);
 /* The end of the task is committed, and its run, if there is one, has told the holder to quit: ends

@@ -112,6 +112,8 @@ static bool close_turn(struct recall *r)
     return true;
 }
 
+#define MAX_TOKENS (INT64_MAX / 4) /* no sum of two overflows */
+
 /* --- recalling notes -------------------------------------------------------------------------- */
 
 static bool recall_usage(struct recall *r, uint32_t turn)
@@ -125,7 +127,8 @@ static bool recall_usage(struct recall *r, uint32_t turn)
     size_t n = 0;
     bool good = js_type(doc, usage) == JS_ARRAY;
     for (uint32_t i = js_first(doc, usage); good && i < js_end(doc, usage); i = js_next(doc, i))
-        good = n < countof(to) && js_int(doc, i, to[n++]) && *to[n - 1] >= 0;
+        good = n < countof(to) && js_int(doc, i, to[n++]) && *to[n - 1] >= 0 &&
+               *to[n - 1] <= MAX_TOKENS;
     r->has_usage = true;
     return good && n == countof(to);
 }

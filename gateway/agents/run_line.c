@@ -9,5 +9,7 @@ void run_line_put(struct buf *out, const struct run_spec *spec)
     js_put_raw(out, "history", spec->history.n ? spec->history : STR("[]"));
     js_put_raw(out, "parent", spec->parent.n ? spec->parent : STR("{}"));
     js_put_raw(out, "metadata", spec->metadata.n ? spec->metadata : STR("null"));
+    if (spec->attempt > 1)
+        js_put_int(out, "attempt", spec->attempt);
     buf_puts(out, "}\n");
 }

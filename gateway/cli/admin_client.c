@@ -13,11 +13,11 @@ const char admin_usage[] =
     "  holdfast admin [--config FILE] [--data DIR] …   asks the gateway of that directory\n"
     "    kick OWNER                       closes the owner's connections\n"
     "    revoke OWNER [--ttl 1h]          and locks the owner out, for good or that long\n"
-    "    unrevoke OWNER\n"
+    "    unrevoke OWNER                   lets the owner in again\n"
     "    revocations                      lists revoked owners\n"
     "    workers                          lists workers, their instances and runs\n"
     "    drain WORKER                     gives it no more runs, and tells it to leave\n"
-    "    undrain WORKER\n"
+    "    undrain WORKER                   gives it runs again\n"
     "    as OWNER METHOD PATH [BODY]      sends a request of the HTTP API, such as GET /v1/conversations\n";
 
 struct ask {

@@ -260,13 +260,14 @@ static void check_terminal(struct config *c, struct faults *f)
 
 static void check_restart(struct config_agent *agent, size_t at, struct faults *f)
 {
-    bool is_kept = agent->kind == AGENT_EXEC && agent->kept && !config_is_coder(agent);
-    bool can = agent->kind == AGENT_REACT || is_kept;
+    bool is_kept = agent->kind == AGENT_EXEC && agent->kept;
+    bool usual = agent->kind == AGENT_REACT || is_kept;
     if (agent->after_restart == RESTART_BY_KIND)
-        agent->after_restart = can ? RESTART_CONTINUE : RESTART_FAIL;
-    if (agent->after_restart == RESTART_CONTINUE && !can)
+        agent->after_restart = usual ? RESTART_CONTINUE : RESTART_FAIL;
+    if (agent->after_restart == RESTART_CONTINUE && !usual && agent->kind != AGENT_HTTP)
         fault(f, config_path("agents[%zu].after_restart", at).text,
-              "\"continue\" is for agents of kind react, and for those of kind exec that are kept");
+              "\"continue\" is for agents of kind react and http, and for those of kind exec that "
+              "are kept");
 }
 
 static void check_agent(const struct config *c, size_t at, struct faults *f)

@@ -43,6 +43,8 @@ struct front {
     struct deflate *deflate;       /* NULL: messages are not compressed */
     int listen_fd;
     int port;
+    bool is_activated;      /* the socket is a service manager's, which keeps it … */
+    bool holds_connections; /* … and connections wait there for the next gateway */
     uv_poll_t listener;
     int admin_fd;
     uv_poll_t admin_listener;

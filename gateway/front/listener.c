@@ -10,6 +10,8 @@
 
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
+#include "gateway/base/net.h"
+#include "gateway/front/activation.h"
 #include "gateway/front/proxied.h"
 #include "gateway/front/ws.h"
 
@@ -61,18 +63,27 @@ void listener_start(struct front *f)
 
 static void on_accept_again(struct timer *timer)
 {
-    listener_start(container_of(timer, struct front, accept_again));
+    struct front *f = container_of(timer, struct front, accept_again);
+    if (!f->holds_connections)
+        listener_start(f);
+}
+
+void listener_hold(struct front *f)
+{
+    if (!f->is_activated || f->holds_connections)
+        return;
+    f->holds_connections = true;
+    uv_poll_stop(&f->listener);
 }
 
 static bool bind_to(struct front *f, const struct addrinfo *a)
 {
-    int one = 1, segment = MAX_SEGMENT;
+    int one = 1;
     f->listen_fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (f->listen_fd < 0)
         return false;
     setsockopt(f->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    setsockopt(f->listen_fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment); /* inherited */
-    return bind(f->listen_fd, a->ai_addr, a->ai_addrlen) == 0 && listen(f->listen_fd, BACKLOG) == 0;
+    return bind(f->listen_fd, a->ai_addr, a->ai_addrlen) == 0;
 }
 
 /* The port has the same offset in both families' addresses. */
@@ -87,22 +98,64 @@ static int port_of(int fd)
     return ntohs(at.sin6_port);
 }
 
-bool listener_open(struct front *f)
+static void tell_cannot_listen(const struct front *f, const char *why)
+{
+    log_event(LEVEL_ERROR, "server", "cannot_listen", LOG_TEXT("host", f->config->listen_host),
+              LOG_INT("port", f->config->listen_port), LOG_TEXT("why", why));
+}
+
+static bool bind_port(struct front *f)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
     char port[16];
     snprintf(port, sizeof port, "%d", f->config->listen_port);
     int e = getaddrinfo(f->config->listen_host, port, &hints, &found);
-    if (e || !bind_to(f, found)) {
-        log_event(LEVEL_ERROR, "server", "cannot_listen", LOG_TEXT("host", f->config->listen_host),
-                  LOG_INT("port", f->config->listen_port),
-                  LOG_TEXT("why", e ? gai_strerror(e) : strerror(errno)));
-        if (found)
-            freeaddrinfo(found);
+    bool bound = e == 0 && bind_to(f, found);
+    if (!bound)
+        tell_cannot_listen(f, e ? gai_strerror(e) : strerror(errno));
+    if (found)
+        freeaddrinfo(found);
+    return bound;
+}
+
+/* A gateway allows more on loopback, which its configuration says. */
+static bool is_as_configured(const struct front *f, int fd)
+{
+    struct sockaddr_storage at = {0};
+    socklen_t n = sizeof at;
+    struct net_address address;
+    return !f->config->is_loopback ||
+           (getsockname(fd, (struct sockaddr *)&at, &n) == 0 &&
+            net_of_sockaddr((struct sockaddr *)&at, &address) && net_is_loopback(&address));
+}
+
+static bool take_activated(struct front *f, int fd)
+{
+    f->listen_fd = fd;
+    f->is_activated = true;
+    if (is_as_configured(f, fd)) {
+        log_event(LEVEL_INFO, "server", "activated", LOG_INT("port", port_of(fd)));
+        return true;
+    }
+    tell_cannot_listen(f, "the service manager's socket is open beyond loopback, and \"listen\" "
+                          "is an address on loopback");
+    return false;
+}
+
+bool listener_open(struct front *f)
+{
+    char why[ACTIVATION_ERROR];
+    int segment = MAX_SEGMENT, fd = activation_take(why);
+    if (fd == ACTIVATION_FAULT)
+        tell_cannot_listen(f, why);
+    if (fd == ACTIVATION_FAULT || !(fd >= 0 ? take_activated(f, fd) : bind_port(f)))
+        return false;
+    setsockopt(f->listen_fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment); /* inherited */
+    if (listen(f->listen_fd, BACKLOG) < 0) {
+        tell_cannot_listen(f, strerror(errno));
         return false;
     }
-    freeaddrinfo(found);
     f->port = port_of(f->listen_fd);
     uv_poll_init(f->loop, &f->listener, f->listen_fd);
     f->listener.data = f;

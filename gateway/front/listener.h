@@ -11,7 +11,11 @@
 
 #include "gateway/front/front.h"
 
-bool listener_open(struct front *f); /* binds; accepts nothing yet */
+/* Binds, or takes the socket that a service manager hands over (activation.h); accepts nothing
+ * yet. */
+bool listener_open(struct front *f);
 void listener_start(struct front *f);
+/* A manager's socket: connections wait for the next gateway from now on. */
+void listener_hold(struct front *f);
 
 #endif

@@ -82,6 +82,8 @@ uint64_t hold_page_told(const struct hold_page *page, uint64_t in_position)
 
 bool hold_page_has_room(const struct hold_page *page, uint64_t in_position)
 {
+    if (page->n_lines >= MAX_PLACE)
+        return false;
     return page->n_lines < KNOWN || line_at(page, page->n_lines - KNOWN)->end <= in_position;
 }
 

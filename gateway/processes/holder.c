@@ -1,5 +1,6 @@
 #include "gateway/processes/holder.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -27,6 +28,7 @@
  * so a second kill finds all of them again.  The socket is listened to by the gateway, so a
  * connection works from the moment that the name exists. */
 
+#define HOLDER_NAME_AT 4  /* among its arguments */
 #define BACKLOG 16        /* gateways that were killed right after they had connected */
 #define LIVE ".live"      /* behind the name */
 #define HELLO_AGAIN_MS 20 /* too many descriptors are on their way to the gateway */
@@ -225,6 +227,41 @@ enum holder_answer holder_receive(int control, struct supervisor *ret)
     return HOLDER_FOUND;
 }
 
+/* By its arguments, which supervisor_main has checked: "holdfast supervise FILES KEEP_S NAME …". */
+static bool is_holder_of(const char *pid, const char *name)
+{
+    char path[300], text[512], *at = text;
+    snprintf(path, sizeof path, "/proc/%s/cmdline", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    for (int i = 0; i < HOLDER_NAME_AT && at < text + n; i++)
+        at += strlen(at) + 1;
+    return at < text + n && strcmp(at, name) == 0;
+}
+
+/* The descriptor first: so what has those arguments is what is continued. */
+static void wake_if_holder(const char *pid, const char *name)
+{
+    int pidfd = (int)syscall(SYS_pidfd_open, (pid_t)strtol(pid, NULL, 10), 0);
+    if (pidfd >= 0 && is_holder_of(pid, name))
+        supervisor_wake(pidfd);
+    if (pidfd >= 0)
+        close(pidfd);
+}
+
+void holder_wake(const char *name)
+{
+    DIR *proc = opendir("/proc");
+    for (struct dirent *e; proc && (e = readdir(proc));)
+        if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && is_holder_of(e->d_name, name))
+            wake_if_holder(e->d_name, name);
+    if (proc)
+        closedir(proc);
+}
+
 bool holder_read(int control)
 {
     char byte;
@@ -235,12 +272,17 @@ bool holder_read(int control)
     return n < 0 && errno == EAGAIN;
 }
 
-void holder_unlink(int folder, const char *name)
+void holder_unlink_live(int folder, const char *name)
 {
     char live[HOLDER_NAME + sizeof LIVE];
     snprintf(live, sizeof live, "%s" LIVE, name);
-    (void)unlinkat(folder, name, 0);
     (void)unlinkat(folder, live, 0);
+}
+
+void holder_unlink(int folder, const char *name)
+{
+    (void)unlinkat(folder, name, 0);
+    holder_unlink_live(folder, name);
 }
 
 /* --- the holder's side ------------------------------------------------------------------------ */

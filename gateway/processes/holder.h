@@ -47,10 +47,13 @@ enum holder_answer { HOLDER_WAITS, HOLDER_FOUND, HOLDER_REFUSED };
 /* The holder's descriptors: ret->control is the same.  HOLDER_REFUSED: it has ended, or says what
  * this gateway does not understand. */
 enum holder_answer holder_receive(int control, struct supervisor *ret);
+/* It does not answer: continues it, in case somebody has stopped it. */
+void holder_wake(const char *name);
 /* Reads away what was said: look at the page.  False: its control has ended. */
 bool holder_read(int control);
 /* Removes the socket, under both of its names: the end of its task is committed. */
 void holder_unlink(int folder, const char *name);
+void holder_unlink_live(int folder, const char *name); /* under the second of them alone */
 /* The page of a new program, mapped, and its descriptor; NULL and errno. */
 struct hold_page *holder_new_page(const char *digest, int *ret_fd);
 void holder_unmap(struct hold_page *page);

@@ -39,6 +39,12 @@ int store_pg_open(const struct store_pg_options *options, struct store_pg **ret,
 
 extern const struct store_ops store_pg_ops;
 
+/* Says in sentences what the server and the store on it are like, and what is wrong.  Reads alone;
+ * full: every task's events too.  False when it could not go on, which is said as well. */
+typedef void (*store_pg_say_fn)(void *arg, bool is_wrong, const char *sentence);
+bool store_pg_check(const struct store_pg_options *options, bool full, store_pg_say_fn say,
+                    void *arg);
+
 /* Any thread: another process has the store.  The next commit says so too. */
 bool store_pg_is_fenced(struct store_pg *store);
 /* Any thread; "" when nothing ever failed. */

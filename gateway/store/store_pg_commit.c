@@ -127,11 +127,6 @@ static int give_up(struct store_pg *s, uint64_t n)
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
-struct pg_sent {
-    struct store_pg *s;
-    bool committed;
-};
-
 static void take_gone(struct store_pg *s, const PGresult *r)
 {
     s->deletes = true;
@@ -151,16 +146,45 @@ static void take_there(struct store_pg *s, const PGresult *r)
 /* Results are told apart by the names that the statements give them (store_pg_sql.c). */
 static bool take_sent(void *arg, size_t i, PGresult *r)
 {
-    struct pg_sent *sent = arg;
+    struct store_pg *s = arg;
     (void)i;
     const char *name = PQnfields(r) == 1 ? PQfname(r, 0) : "";
     if (strcmp(name, "gone") == 0)
-        take_gone(sent->s, r);
+        take_gone(s, r);
     else if (strcmp(name, "there") == 0)
-        take_there(sent->s, r);
+        take_there(s, r);
     else if (strcmp(PQcmdStatus(r), "COMMIT") == 0)
-        sent->committed = true;
+        s->committed = true;
     return false;
+}
+
+struct within {
+    struct store_pg *s;
+    size_t at; /* of the question, behind what was queued before it */
+    PGresult *result;
+};
+
+static bool take_within(void *arg, size_t i, PGresult *r)
+{
+    struct within *w = arg;
+    if (i < w->at)
+        return take_sent(w->s, i, r);
+    w->result = r;
+    return true;
+}
+
+int pg_ask_within(struct store_pg *s, struct pg_call *c, PGresult **ret)
+{
+    struct within w = {.s = s, .at = s->writer.n_queued};
+    *ret = NULL;
+    pg_send(c);
+    int status = pg_flush(&s->writer, take_within, &w);
+    ASSERT(status < 0 || w.result);
+    if (status < 0)
+        PQclear(w.result);
+    else
+        *ret = w.result;
+    return status;
 }
 
 static void put_fence(struct store_pg *s, uint64_t n)
@@ -218,18 +242,19 @@ static void put_strangers(struct store_pg *s)
 /* STORE_UNKNOWN, or an error that the server answered: then nothing has changed. */
 static int send_batch(struct store_pg *s, const struct batch *batch, uint64_t n)
 {
-    struct pg_sent sent = {.s = s};
-    s->deletes = false;
+    s->deletes = s->committed = false;
     s->writer.warned = false;
     find_newest(s, batch);
     put_plain(s, PG_BEGIN);
     put_fence(s, n);
-    pg_put_ops(s, batch);
+    int status = pg_put_ops(s, batch);
+    if (status < 0) /* the transaction is over (pg_flush) */
+        return status;
     put_strangers(s);
     pg_journal_finish(&s->journal, &s->writer, (int64_t)n);
     put_plain(s, PG_COMMIT);
-    int status = pg_flush(&s->writer, take_sent, &sent);
-    if (status == STORE_OK && (s->writer.warned || !sent.committed)) {
+    status = pg_flush(&s->writer, take_sent, s);
+    if (status == STORE_OK && (s->writer.warned || !s->committed)) {
         pg_conn_close(&s->writer); /* a warning: it may not be where it was promised to be */
         status = STORE_UNKNOWN;
     }

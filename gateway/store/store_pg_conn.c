@@ -287,6 +287,8 @@ void pg_send(struct pg_call *c)
         (void)conn_lost(conn, NULL);
     else if (PQsendQueryPrepared(conn->pg, name, c->n, c->values, c->lengths, binary, 1) != 1)
         (void)conn_lost(conn, NULL);
+    else
+        conn->n_queued++;
 }
 
 /* --- answers ---------------------------------------------------------------------------------- */
@@ -366,6 +368,7 @@ int pg_flush(struct pg_conn *conn, pg_take_fn take, void *arg)
     int status = STORE_OK;
     size_t n = 0;
     int64_t until = pg_now() + conn->answer_ms;
+    conn->n_queued = 0;
     if (!pg_conn_is_open(conn))
         return STORE_UNKNOWN;
     if (!conn->mending)

@@ -55,6 +55,21 @@ enum pg_stmt {
     PG_CONVERSATION_ENSURE,
     PG_CONVERSATION_SET,
     PG_MESSAGE_NEW,
+    PG_TIP,
+    PG_TIP_SET,
+    PG_PLACE,
+    PG_QUESTION_OF,
+    PG_ANSWER_OF,
+    PG_ANSWERER_OF,
+    PG_CHILDREN,
+    PG_FIRST_ONES,
+    PG_COME_BETWEEN,
+    PG_CHILDREN_MOVE,
+    PG_HEIR_OF,
+    PG_MESSAGE_PASS,
+    PG_MESSAGE_DELETE,
+    PG_MESSAGE_OF_TASK,
+    PG_HAS_ENDED,
     PG_KEY_SET,
     PG_ACK,
     PG_INBOX_PUT,
@@ -80,8 +95,6 @@ enum pg_stmt {
     PG_CONVERSATION_DELETE,
     PG_EVENTS_REMOVE,
     PG_TASK_REMOVE,
-    PG_TASK_MESSAGES_DELETE,
-    PG_TASK_KEYS_DELETE,
     PG_USAGE_LESS,
     PG_USAGE_NONE,
     PG_EMPTY_MESSAGES_DELETE,
@@ -106,6 +119,9 @@ enum pg_stmt {
     PG_ASK_RESULTS,
     PG_ASK_LIVE,
     PG_ASK_MESSAGES,
+    PG_ASK_MESSAGE,
+    PG_ASK_BRIEF,
+    PG_ASK_PATH,
     PG_ASK_CONVERSATION,
     PG_ASK_CONVERSATIONS,
     PG_ASK_CONVERSATIONS_BEFORE,
@@ -140,6 +156,7 @@ struct pg_conn {
     PGconn *pg; /* NULL: none */
     bool prepared[PG_COUNT];
     bool is_reader;
+    size_t n_queued;    /* since the last flush */
     bool mending;       /* after a failure: in after_failure */
     bool warned;        /* the server warned since pg_flush began */
     int answer_ms;      /* longest wait for an answer */
@@ -277,6 +294,7 @@ struct store_pg {
     int pid;                         /* of the writer's backend, also when its connection is lost */
     atomic_bool fenced;
     bool deletes, has_garbage;
+    bool committed;             /* the current batch's COMMIT was answered */
     uint64_t beat_at;           /* by uv_hrtime: when the last beat was sent */
     _Atomic uint64_t commits;   /* that were made: what a reader has kept is older */
     _Atomic int64_t generation; /* of the writer's connection: readers have none older */
@@ -316,8 +334,17 @@ int pg_place_take(struct store_pg *s, const char *dir, char ret_error[STORE_ERRO
 int pg_commit(void *store, const struct batch *batch);
 int pg_writer_open(struct store_pg *s); /* connects again if need be, and ends what was before */
 
-/* store_pg_write.c: the batch's ops, queued. */
-void pg_put_ops(struct store_pg *s, const struct batch *batch);
+/* Asks inside the batch's transaction: carries out first what is queued. */
+int pg_ask_within(struct store_pg *s, struct pg_call *c, PGresult **ret);
+
+/* store_pg_write.c: the batch's ops, queued.  Some ask on the way: a failure ends the batch. */
+int pg_put_ops(struct store_pg *s, const struct batch *batch);
+
+/* store_pg_tree.c: such ops. */
+int pg_put_message(struct store_pg *s, const struct op *op);
+int pg_put_branch(struct store_pg *s, const struct op *op);
+/* The messages of a task that goes. */
+int pg_messages_of_task_remove(struct store_pg *s, const struct op *op);
 void pg_collect_garbage(struct store_pg *s); /* a bounded piece */
 
 /* store_pg_read.c */
@@ -325,6 +352,16 @@ int pg_query(void *reader, const struct query *query, struct answer *ret);
 int64_t pg_rows_wanted(const struct query *q);           /* one more than may be taken */
 void pg_bound(struct pg_call *c, const struct query *q); /* binds that, and the bytes */
 void pg_slots(struct pg_call *c, const struct query *q, char bytes[N_SLOTS / 8]);
+
+int pg_list_tasks(struct pg_call *c, const struct query *q, struct answer *ret);
+/* Adds the message in the row: columns as in MESSAGE of store_pg_sql.c. */
+struct message_record *pg_take_message(const PGresult *r, int row, struct answer *ret);
+
+/* store_pg_tree_read.c */
+int pg_ask_path(struct pg_reader *r, const struct query *q, struct answer *ret);
+int pg_ask_turn(struct pg_reader *r, const struct query *q, struct answer *ret);
+/* Rows of ids, newest first, as one text with blanks between, oldest first. */
+void pg_join_ids(const PGresult *r, struct buf *ret);
 
 /* store_pg_lines.c */
 int pg_ask_runs(struct pg_reader *r, const struct query *q, struct answer *ret);

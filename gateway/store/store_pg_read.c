@@ -105,7 +105,7 @@ static bool pg_has_room(const struct query *q, size_t rows, size_t *bytes, size_
     return true;
 }
 
-static int pg_list_tasks(struct pg_call *c, const struct query *q, struct answer *ret)
+int pg_list_tasks(struct pg_call *c, const struct query *q, struct answer *ret)
 {
     PGresult *r;
     size_t bytes = 0;
@@ -201,6 +201,19 @@ static int pg_ask_key(struct pg_reader *r, const struct query *q, struct answer 
     return pg_one_task(&c, ret);
 }
 
+struct message_record *pg_take_message(const PGresult *r, int row, struct answer *ret)
+{
+    struct message_record *m = answer_add_message(ret);
+    m->message_id = arena_str(&ret->chunks, pg_col(r, row, 0));
+    m->task_id = arena_str(&ret->chunks, pg_col(r, row, 1));
+    m->role = (enum message_role)pg_col_int(r, row, 2);
+    m->partial = pg_col_int(r, row, 3) != 0;
+    m->created_at = pg_col_int(r, row, 4);
+    m->content = arena_str(&ret->chunks, pg_col(r, row, 5));
+    m->parent_id = arena_str(&ret->chunks, pg_col(r, row, 6));
+    return m;
+}
+
 static int pg_ask_messages(struct pg_reader *r, const struct query *q, struct answer *ret)
 {
     struct pg_call c;
@@ -211,18 +224,11 @@ static int pg_ask_messages(struct pg_reader *r, const struct query *q, struct an
     pg_bound(&c, q);
     int status = pg_ask(&c, &rows);
     for (int i = 0; status == STORE_OK && i < PQntuples(rows); i++) {
-        struct str content = pg_col(rows, i, 5);
-        if (!pg_has_room(q, ret->n_messages, &bytes, content.n)) {
+        if (!pg_has_room(q, ret->n_messages, &bytes, pg_col(rows, i, 5).n)) {
             ret->more = true;
             break;
         }
-        struct message_record *m = answer_add_message(ret);
-        m->message_id = arena_str(&ret->chunks, pg_col(rows, i, 0));
-        m->task_id = arena_str(&ret->chunks, pg_col(rows, i, 1));
-        m->role = (enum message_role)pg_col_int(rows, i, 2);
-        m->partial = pg_col_int(rows, i, 3) != 0;
-        m->created_at = pg_col_int(rows, i, 4);
-        m->content = arena_str(&ret->chunks, content);
+        (void)pg_take_message(rows, i, ret);
     }
     PQclear(rows);
     answer_reverse(ret);
@@ -416,6 +422,8 @@ static int pg_dispatch(struct pg_reader *r, const struct query *q, struct answer
     case QUERY_KEY: return pg_ask_key(r, q, ret);
     case QUERY_TASKS: return pg_ask_tasks(r, q, ret);
     case QUERY_MESSAGES: return pg_ask_messages(r, q, ret);
+    case QUERY_PATH: return pg_ask_path(r, q, ret);
+    case QUERY_TURN: return pg_ask_turn(r, q, ret);
     case QUERY_CONVERSATION: return pg_ask_conversation(r, q, ret);
     case QUERY_CONVERSATIONS: return pg_ask_conversations(r, q, ret);
     case QUERY_RESULTS: return pg_ask_results(r, q, ret);

@@ -34,14 +34,18 @@ static const char script_1[] =
 
     "CREATE TABLE conversations (owner bytea NOT NULL, conversation_id bytea NOT NULL,"
     " title bytea, agent bytea, updated_at bigint NOT NULL, notices bigint NOT NULL,"
-    " unlisted bigint NOT NULL, PRIMARY KEY (owner, conversation_id));"
+    " unlisted bigint NOT NULL, tip bytea, tip_task bytea, PRIMARY KEY (owner, conversation_id));"
     "CREATE INDEX conversations_changed ON conversations (owner, updated_at, conversation_id)"
     " WHERE unlisted = 0;"
     "CREATE TABLE messages (owner bytea NOT NULL, conversation_id bytea NOT NULL,"
     " message_id bytea NOT NULL, task_id bytea, role bigint NOT NULL, partial bigint NOT NULL,"
-    " created_at bigint NOT NULL, content bytea,"
+    " created_at bigint NOT NULL, content bytea, parent_id bytea, behind bytea,"
     " PRIMARY KEY (owner, conversation_id, message_id));"
     "CREATE INDEX messages_of_task ON messages (task_id);"
+    "CREATE INDEX messages_under ON messages (parent_id) WHERE parent_id IS NOT NULL;"
+    "CREATE INDEX messages_first ON messages (owner, conversation_id, message_id)"
+    " WHERE parent_id IS NULL;"
+    "CREATE INDEX messages_behind ON messages (behind) WHERE behind IS NOT NULL;"
 
     "CREATE TABLE tasks (task_key bigint PRIMARY KEY, slot bigint NOT NULL);"
     "CREATE TABLE inputs (task_key bigint PRIMARY KEY);"
@@ -73,6 +77,7 @@ static const char script_1[] =
 /* Behind the columns, which they name. */
 static const char indexes_1[] =
     "CREATE UNIQUE INDEX tasks_of ON tasks (owner, conversation_id, task_id);"
+    "CREATE INDEX tasks_of_question ON tasks (question_id) WHERE question_id IS NOT NULL;"
     "CREATE INDEX tasks_live ON tasks (task_key) WHERE status < 2;"
     "CREATE INDEX tasks_live_in ON tasks (owner, conversation_id, task_id) WHERE status < 2;"
     "CREATE INDEX tasks_results ON tasks (owner, conversation_id, task_id)"
@@ -177,7 +182,7 @@ static bool is_up_to_date(int64_t version, int64_t n)
     return version >= (int64_t)countof(scripts) && n >= N_COLUMNS;
 }
 
-/* Of two that start at once, the second waits for the first, and finds it done.  Tables are not
+/* When two start at once, the second waits for the first, and finds it done.  Tables are not
  * waited for: behind a dump that has one, everybody's batches would wait too. */
 static int schema_bring_up(struct pg_conn *conn)
 {

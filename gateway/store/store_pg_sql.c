@@ -64,6 +64,17 @@ _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3, "CO
     "(SELECT count(*) FROM tasks t WHERE t.status < 2 AND t.owner = c.owner "           \
     "AND t.conversation_id = c.conversation_id) FROM conversations c "
 
+#define HERE " WHERE owner = $1 AND conversation_id = $2"
+#define MESSAGE(m)                                                                                 \
+    m ".message_id, " m ".task_id, " m ".role, " m ".partial, " m ".created_at, " m ".content, " m \
+      ".parent_id"
+#define COUNTS(p) "($4 = 0 OR " p ".created_at <= $4)"
+#define SIBLINGS(parent)                                                                          \
+    "(SELECT string_agg(x.message_id, ' '::bytea ORDER BY x.message_id) FROM (SELECT message_id " \
+    "FROM messages" HERE " AND parent_id IS NOT DISTINCT FROM " parent                            \
+    " ORDER BY message_id DESC LIMIT 256) x)"
+_Static_assert(MAX_SIBLINGS == 256, "SIBLINGS has it");
+
 #define USAGE_ADD "ON CONFLICT (owner) DO UPDATE SET bytes = usage.bytes + excluded.bytes"
 #define GARBAGE_WHOLE "ON CONFLICT (task_key) DO UPDATE SET keeps_record = 0"
 
@@ -148,7 +159,41 @@ static const char *const texts[PG_COUNT] = {
         "updated_at = CASE WHEN ?5 = 0 THEN c.updated_at ELSE ?5 END, "
         "notices = CASE ?6 WHEN 0 THEN c.notices WHEN 1 THEN 0 ELSE c.notices + 1 END",
     [PG_MESSAGE_NEW] = "INSERT INTO messages (owner, conversation_id, message_id, task_id, role, "
-                       "partial, created_at, content) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                       "partial, created_at, content, parent_id, behind) "
+                       "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+
+    /* --- the tree ------------------------------------------------------------------------ */
+
+    [PG_TIP] = "SELECT tip, tip_task FROM conversations" HERE,
+    [PG_TIP_SET] = "UPDATE conversations SET tip = $3, tip_task = $4" HERE,
+    [PG_PLACE] = "SELECT parent_id, behind FROM messages" HERE " AND message_id = $3",
+    /* The first one of several messages of a task, in all of these. */
+    [PG_QUESTION_OF] = "SELECT coalesce((SELECT question_id FROM tasks" HERE " AND task_id = $3), "
+                       "(SELECT message_id FROM messages" HERE " AND task_id = $3 AND role <> 1 "
+                       "ORDER BY message_id LIMIT 1))",
+    [PG_ANSWER_OF] = "SELECT message_id FROM messages" HERE " AND task_id = $3 AND role = 1 "
+                     "ORDER BY message_id LIMIT 1",
+    [PG_ANSWERER_OF] = "SELECT task_id FROM (SELECT task_id FROM messages" HERE
+                       " AND message_id = $3 UNION ALL SELECT task_id FROM tasks" HERE
+                       " AND question_id = $3) x WHERE task_id IS NOT NULL AND NOT EXISTS "
+                       "(SELECT 1 FROM messages" HERE " AND message_id = $3 AND role = 1) "
+                       "ORDER BY task_id DESC LIMIT 1",
+    [PG_CHILDREN] = "SELECT message_id FROM messages" HERE " AND parent_id = $3 "
+                    "ORDER BY message_id DESC LIMIT $4",
+    [PG_FIRST_ONES] = "SELECT message_id FROM messages" HERE " AND parent_id IS NULL AND "
+                      "$3::bytea IS NULL ORDER BY message_id DESC LIMIT $4",
+    [PG_COME_BETWEEN] = "UPDATE messages SET parent_id = $4, behind = NULL" HERE
+                        " AND behind = $3 AND parent_id = $5",
+    [PG_CHILDREN_MOVE] =
+        "UPDATE messages SET parent_id = $4, behind = $5" HERE " AND parent_id = $3",
+    [PG_HEIR_OF] = "SELECT task_id FROM tasks" HERE " AND question_id = $3 AND task_id <> $4 "
+                   "ORDER BY task_id LIMIT 1",
+    [PG_MESSAGE_PASS] = "UPDATE messages SET task_id = $4" HERE " AND message_id = $3",
+    [PG_MESSAGE_DELETE] = "DELETE FROM messages" HERE " AND message_id = $3",
+    [PG_MESSAGE_OF_TASK] = "SELECT message_id, parent_id, behind, role FROM messages" HERE
+                           " AND task_id = $3 ORDER BY message_id LIMIT 1",
+    [PG_HAS_ENDED] = "SELECT 1 FROM tasks WHERE task_key = ? AND status >= 2",
+
     [PG_KEY_SET] = "INSERT INTO request_keys (owner, key, conversation_id, task_id, created_at) "
                    "VALUES (?, ?, ?, ?, ?) ON CONFLICT (owner, key) DO UPDATE SET "
                    "conversation_id = excluded.conversation_id, task_id = excluded.task_id, "
@@ -211,10 +256,8 @@ static const char *const texts[PG_COUNT] = {
         "t AS (DELETE FROM tasks WHERE task_key = ?1 AND status >= 2 RETURNING task_key), "
         "g AS (INSERT INTO garbage (task_key, keeps_record) SELECT task_key, 0 FROM t " GARBAGE_WHOLE
         "), "
-        "m AS (DELETE FROM messages WHERE owner = ? AND conversation_id = ? AND task_id = ? AND "
-        "EXISTS (SELECT 1 FROM t)), "
-        "k AS (DELETE FROM request_keys WHERE owner = ?2 AND conversation_id = ?3 AND "
-        "task_id = ?4 AND EXISTS (SELECT 1 FROM t)), "
+        "k AS (DELETE FROM request_keys WHERE owner = ? AND conversation_id = ? AND "
+        "task_id = ? AND EXISTS (SELECT 1 FROM t)), "
         "u AS (UPDATE usage SET bytes = usage.bytes - f.bytes - ? FROM f WHERE usage.owner = ?2) "
         "SELECT task_key AS gone FROM t",
     [PG_USAGE_LESS] = "UPDATE usage SET bytes = bytes - ? WHERE owner = ?",
@@ -272,11 +315,23 @@ static const char *const texts[PG_COUNT] = {
                            "FROM tasks t" WITH_INPUT WITH_RUN
                            "WHERE t.status < 2" SLOTS("t") " AND t.task_key > ?",
                            "t.task_key"),
-    [PG_ASK_MESSAGES] = WITHIN(
-        "m.message_id, m.task_id, m.role, m.partial, m.created_at, m.content", BYTES("m.content"),
-        "FROM messages m WHERE m.owner = ? AND m.conversation_id = ? AND "
-        "m.message_id < ?",
-        "m.message_id DESC"),
+    [PG_ASK_MESSAGES] = WITHIN(MESSAGE("m"), BYTES("m.content"),
+                               "FROM messages m WHERE m.owner = ? AND m.conversation_id = ? AND "
+                               "m.message_id < ?",
+                               "m.message_id DESC"),
+    [PG_ASK_MESSAGE] = "SELECT " MESSAGE("m") " FROM messages m" HERE " AND message_id = $3",
+    [PG_ASK_BRIEF] = "SELECT " BRIEF " FROM tasks t" HERE " AND task_id = $3",
+    /* Upwards from a message: as far as a reader may take, and one more.  taken and before: the
+     * messages below it that count, and their bytes. */
+    [PG_ASK_PATH] = "WITH RECURSIVE path AS (SELECT " MESSAGE(
+        "m") ", 0::bigint AS taken, 0::bigint AS before "
+             "FROM messages m" HERE
+             " AND m.message_id = $3 UNION ALL SELECT " MESSAGE("m") ", p.taken + " COUNTS("p") "::int, p.before + CASE WHEN " COUNTS(
+                 "p") " THEN " BYTES("p.content") " ELSE 0 END FROM path p JOIN messages m ON m.owner = $1 AND "
+                                                  "m.conversation_id = $2 AND m.message_id = p.parent_id "
+                                                  "WHERE p.taken < $6 AND (p.before <= $7 OR p.taken < 2)) "
+                                                  "SELECT " MESSAGE("p") ", CASE WHEN $5 = 1 THEN " SIBLINGS(
+                                                      "p.parent_id") " END FROM path p",
     [PG_ASK_CONVERSATION] = CONVERSATION "WHERE c.owner = ? AND c.conversation_id = ?",
     [PG_ASK_CONVERSATIONS] = CONVERSATION
     "WHERE c.owner = ? AND c.unlisted = 0" LIMITED("c.updated_at DESC, c.conversation_id DESC"),

@@ -131,25 +131,6 @@ static void pg_put_seal(struct store_pg *s, const struct op *op)
 
 /* --- conversations ---------------------------------------------------------------------------- */
 
-static void pg_put_message(struct store_pg *s, const struct op *op)
-{
-    const struct message_record *m = op->message;
-    struct pg_call c;
-    pg_begin(&c, &s->writer, PG_CONVERSATION_ENSURE);
-    pg_conversation(&c, op);
-    pg_int(&c, m->created_at);
-    pg_send(&c);
-    pg_begin(&c, &s->writer, PG_MESSAGE_NEW);
-    pg_conversation(&c, op);
-    pg_text(&c, m->message_id);
-    pg_text(&c, m->task_id);
-    pg_int(&c, m->role);
-    pg_int(&c, m->partial);
-    pg_int(&c, m->created_at);
-    pg_text(&c, m->content);
-    pg_send(&c);
-}
-
 static void pg_put_conversation(struct store_pg *s, const struct op *op)
 {
     struct pg_call c;
@@ -306,10 +287,21 @@ static void pg_put_events_remove(struct store_pg *s, const struct op *op)
     pg_put_usage_none(s, op->owner);
 }
 
-static void pg_put_task_remove(struct store_pg *s, const struct op *op)
+static int pg_put_task_remove(struct store_pg *s, const struct op *op)
 {
     static const enum pg_stmt empty[] = {PG_EMPTY_MESSAGES_DELETE, PG_EMPTY_CONVERSATION_DELETE};
     struct pg_call c;
+    PGresult *r;
+    pg_begin(&c, &s->writer, PG_HAS_ENDED);
+    pg_int(&c, op->task_key);
+    int status = pg_ask_within(s, &c, &r);
+    bool has_ended = status == STORE_OK && PQntuples(r) > 0;
+    PQclear(r);
+    if (!has_ended)
+        return status;
+    status = pg_messages_of_task_remove(s, op);
+    if (status < 0)
+        return status;
     s->deletes = true;
     pg_begin(&c, &s->writer, PG_TASK_REMOVE);
     pg_int(&c, op->task_key);
@@ -324,16 +316,16 @@ static void pg_put_task_remove(struct store_pg *s, const struct op *op)
         pg_int(&c, op->at);
         pg_send(&c);
     }
+    return STORE_OK;
 }
 
-static void pg_put(struct store_pg *s, const struct op *op)
+static void pg_put_other(struct store_pg *s, const struct op *op)
 {
     switch (op->kind) {
     case OP_TASK_NEW: pg_put_task_new(s, op); return;
     case OP_TASK_SET: pg_put_task_set(s, op); return;
     case OP_LINES: pg_put_lines(s, op); return;
     case OP_SEAL: pg_put_seal(s, op); return;
-    case OP_MESSAGE: pg_put_message(s, op); return;
     case OP_CONVERSATION: pg_put_conversation(s, op); return;
     case OP_CONVERSATION_DELETE: pg_put_delete(s, op); return;
     case OP_REQUEST_KEY: pg_put_request_key(s, op); return;
@@ -348,15 +340,29 @@ static void pg_put(struct store_pg *s, const struct op *op)
     case OP_OUTBOX_TAKE: put_for_task(s, PG_OUTBOX_TAKE, op->task_key); return;
     case OP_REVOKE: pg_put_revoke(s, op); return;
     case OP_EVENTS_REMOVE: pg_put_events_remove(s, op); return;
-    case OP_TASK_REMOVE: pg_put_task_remove(s, op); return;
+    case OP_MESSAGE:
+    case OP_BRANCH:
+    case OP_TASK_REMOVE: break; /* pg_put */
     }
     UNREACHABLE();
 }
 
-void pg_put_ops(struct store_pg *s, const struct batch *batch)
+static int pg_put(struct store_pg *s, const struct op *op)
 {
-    for (size_t i = 0; i < batch->n_ops; i++)
-        pg_put(s, &batch->ops[i]);
+    switch (op->kind) {
+    case OP_MESSAGE: return pg_put_message(s, op);
+    case OP_BRANCH: return pg_put_branch(s, op);
+    case OP_TASK_REMOVE: return pg_put_task_remove(s, op);
+    default: pg_put_other(s, op); return STORE_OK;
+    }
+}
+
+int pg_put_ops(struct store_pg *s, const struct batch *batch)
+{
+    int status = STORE_OK;
+    for (size_t i = 0; i < batch->n_ops && status == STORE_OK; i++)
+        status = pg_put(s, &batch->ops[i]);
+    return status;
 }
 
 /* --- garbage ---------------------------------------------------------------------------------- */

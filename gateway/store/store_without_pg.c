@@ -15,6 +15,15 @@ int store_pg_open(const struct store_pg_options *options, struct store_pg **ret,
     return STORE_IO;
 }
 
+bool store_pg_check(const struct store_pg_options *options, bool full, store_pg_say_fn say,
+                    void *arg)
+{
+    (void)options;
+    (void)full;
+    say(arg, true, "this gateway was built without libpq");
+    return false;
+}
+
 bool store_pg_is_fenced(struct store_pg *store)
 {
     (void)store;

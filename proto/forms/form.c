@@ -77,6 +77,54 @@ void form_end(struct form *f, struct buf *out)
                                                 : "it has ended without saying its result");
 }
 
+/* --- state ------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *key;
+    size_t at; /* a buf, "" when the key is missing */
+} form_texts[] = {{"answer", offsetof(struct form, answer)},
+                  {"failure", offsetof(struct form, failure)},
+                  {"last_error", offsetof(struct form, last_error)},
+                  {"session", offsetof(struct form, session)}};
+
+void form_put_state(const struct form *f, struct buf *out)
+{
+    js_put_bool(out, "streams", f->streams);
+    js_put_bool(out, "has_ended", f->has_ended);
+    for (size_t i = 0; i < countof(form_texts); i++) {
+        const struct buf *text = (const void *)((const char *)f + form_texts[i].at);
+        if (text->len)
+            js_put_field(out, form_texts[i].key, buf_str(text));
+    }
+    js_put_key(out, "calls");
+    say_calls_put(&f->calls, out);
+}
+
+static bool form_flag(const struct js_doc *doc, uint32_t object, const char *key, bool *ret)
+{
+    uint32_t node = js_get(doc, object, key);
+    *ret = node && js_type(doc, node) == JS_TRUE;
+    return *ret || (node && js_type(doc, node) == JS_FALSE);
+}
+
+bool form_take_state(struct form *f, const struct js_doc *doc, uint32_t object)
+{
+    uint32_t calls = js_type(doc, object) == JS_OBJECT ? js_get(doc, object, "calls") : 0;
+    if (!calls || !form_flag(doc, object, "streams", &f->streams) ||
+        !form_flag(doc, object, "has_ended", &f->has_ended) ||
+        !say_calls_take(&f->calls, doc, calls))
+        return false;
+    for (size_t i = 0; i < countof(form_texts); i++) {
+        struct buf *text = (void *)((char *)f + form_texts[i].at);
+        uint32_t node = js_get(doc, object, form_texts[i].key);
+        if (node && js_type(doc, node) != JS_STRING)
+            return false;
+        if (node)
+            js_value(doc, node, text);
+    }
+    return f->session.len == 0 || form_is_session(buf_str(&f->session));
+}
+
 void form_done(struct form *f)
 {
     struct buf *const all[] = {&f->text,    &f->other,      &f->answer,

@@ -5,6 +5,9 @@
  *           its newline, or, for form_is_bytes, bytes as they come), form_end comes after the last
  *           of it.  Both append lines, each with its newline.  What a form does not know is a
  *           custom event; a line that is no JSON object is passed over.
+ * State:    form_put_state writes all that a form knows between two lines, for one that goes on in
+ *           its place (form_take_state, after form_open); so does the form text between two
+ *           characters, which needs none.
  * Thread:   any; one at a time.
  * Owns:     its buffers; form_done frees them.
  * Errors:   after form_end, form_failure says why the program's turn is no answer; "" when it is
@@ -53,6 +56,11 @@ static inline struct str form_failure(const struct form *f)
     return buf_str(&f->failure);
 }
 void form_done(struct form *f);
+
+/* Members of an object, without its braces. */
+void form_put_state(const struct form *f, struct buf *out);
+/* False: the object is no such thing, and only form_done is left. */
+bool form_take_state(struct form *f, const struct js_doc *doc, uint32_t object) MUST_USE;
 
 /* Whether that can be the id of a session: letters, digits, '-', '_' and '.', and no option. */
 bool form_is_session(struct str id);

@@ -404,7 +404,7 @@ void remote_answer(struct remote *r, struct str line)
 
 /* --- a turn ----------------------------------------------------------------------------------- */
 
-void remote_begin(struct remote *r, enum remote_kind kind, const struct remote_turn *turn)
+void remote_open(struct remote *r, enum remote_kind kind, const struct remote_turn *turn)
 {
     *r = (struct remote){.form = forms[kind]};
     buf_putstr(&r->url, turn->url);
@@ -415,7 +415,30 @@ void remote_begin(struct remote *r, enum remote_kind kind, const struct remote_t
     buf_putstr(&r->history, turn->history);
     buf_putstr(&r->recap, turn->recap.n ? turn->recap : turn->input);
     buf_putstr(&r->session, turn->session);
+}
+
+void remote_begin(struct remote *r, enum remote_kind kind, const struct remote_turn *turn)
+{
+    remote_open(r, kind, turn);
     r->form->begin(r);
+}
+
+void remote_begin_anew(struct remote *r)
+{
+    struct buf *const of_the_old[] = {&r->peer_id, &r->last_id, &r->answer,
+                                      &r->result,  &r->kept,    &r->pending};
+    for (size_t i = 0; i < countof(of_the_old); i++)
+        buf_clear(of_the_old[i]);
+    while (r->parts.n)
+        remote_part_drop(&r->parts, &r->parts.list[r->parts.n - 1]);
+    r->tokens_in = r->tokens_out = 0;
+    r->has_usage = r->has_said = r->answer_cut = r->rejoined = r->goes_on = false;
+    r->step = 0;
+    r->posted = 0;
+    r->n_items = 0;
+    r->anew = true;
+    r->form->begin(r);
+    r->request.may_repeat = true;
 }
 
 static void scratch_trim(struct buf *b)
@@ -429,7 +452,7 @@ static void take_json(struct remote *r, struct str json, struct str event, const
     struct buf why = {0};
     bool good = js_parse(&r->doc, json.p, json.n, JS_AGENT);
     if (good && js_type(&r->doc, 0) >= JS_ARRAY) {
-        if (str_eq(event, STR("error")))
+        if (str_eq(event, STR("error")) && !r->form->takes_errors)
             remote_complain(r, 0);
         else
             r->form->take(r, event);
@@ -457,10 +480,7 @@ static bool is_idle(const struct sse_event *e)
 
 static void keep_last_id(struct remote *r, struct str id)
 {
-    bool good = id.n > 0 && id.n <= REMOTE_LAST_ID;
-    for (size_t i = 0; good && i < id.n; i++)
-        good = (unsigned char)id.p[i] > ' ' && (unsigned char)id.p[i] < 0x7f;
-    if (!good)
+    if (!sse_id_can_be_sent(id))
         return;
     buf_clear(&r->last_id);
     buf_putstr(&r->last_id, id);

@@ -26,7 +26,6 @@
 
 #define REMOTE_QUESTIONS 32               /* that are open at once */
 #define REMOTE_KEPT (256 * 1024)          /* bytes of the turn that go back with an answer */
-#define REMOTE_LAST_ID 256                /* bytes of an event's id; longer ones are not kept */
 #define REMOTE_PEER_ID 1024               /* bytes of an id of the server's */
 #define REMOTE_MAX_BODY (4 * 1024 * 1024) /* bytes of a reply that is no stream */
 
@@ -83,6 +82,8 @@ struct remote {
     struct buf said, failure;
     struct buf session; /* "": none */
     bool new_session;   /* it has changed: to be kept; the caller clears this */
+    bool goes_on;       /* nothing came yet of what goes on after a restart (remote_again.h) */
+    bool anew;          /* and nothing will: the turn begins anew; the caller clears this */
 
     struct buf url, model, conversation_id, task_id, input, history, recap;
     struct say_calls calls;
@@ -131,6 +132,11 @@ struct remote_form {
     bool (*cancel)(struct remote *r);
     /* The reply's status was that, no success.  True: there is another request. */
     bool (*refused)(struct remote *r, int status);
+    /* After a restart of the gateway: asks for the rest of what peer_id names.  NULL: the turn is
+     * posted anew. */
+    void (*again)(struct remote *r);
+    bool by_place;     /* that rest is what comes after last_id */
+    bool takes_errors; /* an event that is named error is taken, too */
 };
 
 const struct remote_form *remote_form_of(enum remote_kind kind);
@@ -153,6 +159,10 @@ void remote_done(struct remote *r);
 extern const struct remote_form remote_responses, remote_ag_ui, remote_a2a, remote_ai_sdk,
     remote_langgraph;
 
+/* remote_begin, without the first request. */
+void remote_open(struct remote *r, enum remote_kind kind, const struct remote_turn *turn);
+/* The server knows nothing of what should go on after a restart: the turn is posted anew. */
+void remote_begin_anew(struct remote *r);
 void remote_fail(struct remote *r, struct str why);
 /* The same in the server's words, from a node of doc (its text, or the message in it). */
 void remote_complain(struct remote *r, uint32_t node);

@@ -320,6 +320,7 @@ static uint32_t find_object(const struct js_doc *doc, uint32_t object, const cha
 static void a2a_result(struct remote *r, uint32_t result)
 {
     const struct js_doc *doc = &r->doc;
+    r->goes_on = false;
     uint32_t task = find_object(doc, result, "task");
     uint32_t message = find_object(doc, result, "message");
     uint32_t update = find_object(doc, result, "statusUpdate");
@@ -366,6 +367,8 @@ static void a2a_error(struct remote *r, uint32_t error)
         code = 0;
     if (r->step == A2A_SUBSCRIBES)
         a2a_about_task(r, GET, A2A_GETS);
+    else if (r->goes_on)
+        remote_begin_anew(r);
     else if (!send_otherwise(r, code))
         remote_complain(r, error);
 }
@@ -373,7 +376,6 @@ static void a2a_error(struct remote *r, uint32_t error)
 static void a2a_take(struct remote *r, struct str event)
 {
     const struct js_doc *doc = &r->doc;
-    (void)event;
     if (js_type(doc, 0) != JS_OBJECT)
         return;
     uint32_t error = find_object(doc, 0, "error"), result = find_object(doc, 0, "result");
@@ -381,6 +383,8 @@ static void a2a_take(struct remote *r, struct str event)
         a2a_error(r, error);
     else if (result)
         a2a_result(r, result);
+    else if (str_eq(event, STR("error")))
+        remote_complain(r, 0);
     else
         remote_fail(r, STR("its reply has neither a result nor an error"));
 }
@@ -393,6 +397,12 @@ static bool a2a_end(struct remote *r, struct str why)
     a2a_about_task(r, SUBSCRIBE, A2A_SUBSCRIBES);
     r->request.again = true;
     return true;
+}
+
+/* All that the task is by now; then its stream, if it still works. */
+static void a2a_again(struct remote *r)
+{
+    a2a_about_task(r, GET, A2A_GETS);
 }
 
 static bool a2a_cancel(struct remote *r)
@@ -412,4 +422,6 @@ const struct remote_form remote_a2a = {
     .end = a2a_end,
     .answered = a2a_answered,
     .cancel = a2a_cancel,
+    .again = a2a_again,
+    .takes_errors = true,
 };

@@ -102,6 +102,10 @@ static void lg_begin(struct remote *r)
 
 static bool lg_refused(struct remote *r, int status)
 {
+    if (status == 404 && r->goes_on) {
+        remote_begin_anew(r);
+        return true;
+    }
     bool lost = status == 404 && r->session.len && r->step == LG_STREAMS && r->posted == 1;
     if (!lost)
         return false;
@@ -443,6 +447,7 @@ static void lg_take_event(struct remote *r, struct str event)
 
 static void lg_take(struct remote *r, struct str event)
 {
+    r->goes_on = false;
     if (r->step == LG_THREAD)
         lg_take_thread(r);
     else if (r->step == LG_JOINS)
@@ -491,6 +496,14 @@ static bool lg_end(struct remote *r, struct str why)
     return true;
 }
 
+static void lg_again(struct remote *r)
+{
+    if (r->step == LG_JOINS)
+        lg_join(r);
+    else
+        lg_rejoin(r);
+}
+
 static bool lg_cancel(struct remote *r)
 {
     struct buf url = {0};
@@ -512,4 +525,6 @@ const struct remote_form remote_langgraph = {
     .answered = lg_answered,
     .cancel = lg_cancel,
     .refused = lg_refused,
+    .again = lg_again,
+    .by_place = true,
 };

@@ -133,13 +133,18 @@ void say_keep_output(struct say_calls *calls, struct str id, struct str output)
     calls->list[at].output = xstrdup(js_fit(output, SAY_TEXT));
 }
 
-void say_call(struct buf *out, struct say_calls *calls, const struct say_tool *tool)
+static void call_add(struct say_calls *calls, struct str id, struct str name)
 {
     if (calls->n == SAY_CALLS)
         call_forget(calls, 0);
-    calls->list[calls->n].id = xstrdup(tool->id);
+    calls->list[calls->n].id = xstrdup(id);
     calls->list[calls->n].output = NULL;
-    calls->list[calls->n++].name = xstrdup(tool->name);
+    calls->list[calls->n++].name = xstrdup(name);
+}
+
+void say_call(struct buf *out, struct say_calls *calls, const struct say_tool *tool)
+{
+    call_add(calls, tool->id, tool->name);
     say_begin(out, "tool_call");
     put_cut(out, "call_id", tool->id, SAY_NAME);
     put_cut(out, "name", tool->name.n ? tool->name : STR("tool"), SAY_NAME);
@@ -238,6 +243,41 @@ void say_result(struct buf *out, struct str object)
     buf_puts(out, "{\"event\":\"result\",\"data\":");
     buf_putstr(out, object);
     buf_puts(out, "}\n");
+}
+
+void say_calls_put(const struct say_calls *calls, struct buf *out)
+{
+    buf_putc(out, '[');
+    for (size_t i = 0; i < calls->n; i++) {
+        buf_puts(out, i > 0 ? ",[" : "[");
+        js_put_str(out, str_of(calls->list[i].id));
+        buf_putc(out, ',');
+        js_put_str(out, str_of(calls->list[i].name));
+        buf_putc(out, ']');
+    }
+    buf_putc(out, ']');
+}
+
+/* ["id","name"] */
+static bool call_take(struct say_calls *calls, const struct js_doc *doc, uint32_t pair)
+{
+    struct buf id = {0}, name = {0};
+    uint32_t first = pair + 1, second = js_type(doc, pair) == JS_ARRAY ? js_next(doc, first) : 0;
+    bool good = doc->nodes[pair].kids == 2 && second && js_type(doc, first) == JS_STRING &&
+                js_type(doc, second) == JS_STRING;
+    if (good)
+        call_add(calls, say_text(doc, first, &id), say_text(doc, second, &name));
+    buf_done(&id);
+    buf_done(&name);
+    return good;
+}
+
+bool say_calls_take(struct say_calls *calls, const struct js_doc *doc, uint32_t list)
+{
+    bool good = js_type(doc, list) == JS_ARRAY;
+    for (uint32_t i = js_first(doc, list); good && i < js_end(doc, list); i = js_next(doc, i))
+        good = calls->n < SAY_CALLS && call_take(calls, doc, i);
+    return good;
 }
 
 void say_calls_done(struct say_calls *calls)

@@ -64,6 +64,11 @@ void say_final_answer(struct buf *out, struct str text);
 void say_result(struct buf *out, struct str object); /* ready JSON */
 void say_calls_done(struct say_calls *calls);
 
+/* The open calls as JSON, [["id","name"],…], and back, into calls that are zeroed.  False: that is
+ * no such thing. */
+void say_calls_put(const struct say_calls *calls, struct buf *out);
+bool say_calls_take(struct say_calls *calls, const struct js_doc *doc, uint32_t list);
+
 /* Reading: a member of an object; 0 when there is none, also when object is 0. */
 uint32_t say_member(const struct js_doc *doc, uint32_t object, const char *key);
 /* Whether the member is a string with that value. */

@@ -371,7 +371,7 @@ for (const share of [true, false]) {
       await tab.waitFor(() => client.trouble?.cause === "gateway");
       const told = warnings.filter((text) => text.startsWith("holdfast: "));
       assert.equal(told.length, 1);
-      assert.match(told[0], new RegExp(`accepts no pages of ${its.origin}: add "${its.origin}" to "origins"`));
+      assert.match(told[0], new RegExp(`accepts no pages of ${its.origin}: add it to "origins"`));
     },
     config,
   );

@@ -379,7 +379,7 @@ static inline void text_task(struct buf *out, const struct task_record *t)
         t->parent_task_id, t->parent_run_id,   t->parent_call_id, t->parent_agent_id,
         s->error_message,  s->output,          s->result,         s->undelivered,
         s->waiting_for,    s->answers,         t->ancestors,      t->context,
-        s->retracted};
+        s->retracted,      t->question_id};
     buf_putf(out, "task %lld %lld %d %d %d %lld %llu ", (long long)t->event_bytes,
              (long long)t->key, t->type, t->notify_on_complete, t->waits, (long long)t->created_at,
              (unsigned long long)t->mark);
@@ -404,6 +404,14 @@ static inline void text_answer(struct buf *out, int status, const struct answer 
         text_str(out, m->message_id);
         text_str(out, m->task_id);
         text_str(out, m->content);
+        text_str(out, m->parent_id);
+        text_str(out, m->siblings);
+        buf_putc(out, '\n');
+    }
+    if (a->tip.p) {
+        text_str(out, a->tip);
+        text_str(out, a->tip_task);
+        text_str(out, a->children);
         buf_putc(out, '\n');
     }
     for (size_t i = 0; i < a->n_conversations; i++) {

@@ -107,6 +107,10 @@ static void test_config_agents_must_fit_their_kind(void **state)
         {json("{'name':'a','kind':'exec','command':['']}"),
          "agents[0].command: is missing: a program to run\n"},
         {json("{'name':'a','kind':'http'}"), "agents[0].url: is missing\n"},
+        {json("{'name':'a','kind':'source','after_restart':'continue'}"),
+         "agents[0].after_restart: \"continue\" is for agents of kind react and http, and for those "
+         "of kind exec that are kept\n"},
+        {json("{'name':'a','kind':'http','url':'http://x','after_restart':'continue'}"), ""},
         {json("{'name':'a','kind':'acp'}"), "agents[0].command: is missing: a program to run\n"},
         {json("{'name':'a','kind':'acp','command':['x'],'form':'text'}"),
          "agents[0].form: \"text\" is for agents of kind exec only\n"},

@@ -60,6 +60,9 @@ static void step_new(struct world *w, struct fixture *f)
     t.type = (enum task_type)pick(w, 4);
     t.waits = pick(w, 2);
     t.ancestors = pick(w, 2) ? STR("above") : STR_NULL;
+    char question[TASK_ID_LEN + 1];
+    snprintf(question, sizeof question, "01HF%022u", pick(w, w->next_id + 1));
+    t.question_id = pick(w, 3) == 0 ? str_of(question) : STR_NULL;
     t.context = pick(w, 3) == 0 ? STR("[{\"role\":\"user\"}]") : STR_NULL;
     t.state.status = STATUS_PENDING;
     if (pick(w, 3) == 0)
@@ -195,6 +198,32 @@ static void step_notice(struct world *w, struct fixture *f)
         put_notice_take(f, pick(w, (unsigned)w->next_key));
 }
 
+/* A message of a task that is known, anywhere in a tree; or another branch is chosen. */
+static void step_message(struct world *w, struct fixture *f, const char *id)
+{
+    const struct known *k = w->n_tasks ? &w->tasks[pick(w, (unsigned)w->n_tasks)] : NULL;
+    char other[TASK_ID_LEN + 1];
+    snprintf(other, sizeof other, "01HF%022u", pick(w, w->next_id + 1));
+    struct message_record m = {.message_id = str_of(id),
+                               .task_id = k ? str_of(k->id) : STR_NULL,
+                               .parent_id = pick(w, 3) ? str_of(other) : STR_NULL,
+                               .behind = k && pick(w, 4) == 0 ? str_of(k->id) : STR_NULL,
+                               .content = STR("some words"),
+                               .role = (enum message_role)pick(w, 3),
+                               .created_at = 70 + pick(w, 20)};
+    struct op op = {.kind = pick(w, 4) ? OP_MESSAGE : OP_BRANCH,
+                    .owner = str_of(k ? k->owner : ANY(w, owners)),
+                    .conversation_id = str_of(k ? k->conversation : ANY(w, conversations)),
+                    .place = (enum message_place)pick(w, 4)};
+    if (op.kind == OP_MESSAGE)
+        op.message = &m;
+    else
+        op.key = str_of(other);
+    if (op.kind == OP_BRANCH && k && pick(w, 2))
+        op.task_id = str_of(k->id);
+    batch_put(f->batch, &op);
+}
+
 static void step_conversation(struct world *w, struct fixture *f)
 {
     char id[TASK_ID_LEN + 1];
@@ -202,7 +231,7 @@ static void step_conversation(struct world *w, struct fixture *f)
     if (pick(w, 3) == 0) {
         step_notice(w, f);
     } else if (pick(w, 2)) {
-        put_message(f, ANY(w, owners), ANY(w, conversations), id, "some words");
+        step_message(w, f, id);
     } else {
         put_conversation(f, ANY(w, owners), ANY(w, conversations), pick(w, 2) ? id : NULL,
                          pick(w, 4) == 0, 100 + pick(w, 50));
@@ -264,14 +293,15 @@ static void compare_retention(struct world *w)
 
 static void compare_conversation(struct world *w, const char *owner, const char *conversation)
 {
-    static const enum query_kind kinds[] = {QUERY_TASKS, QUERY_MESSAGES, QUERY_CONVERSATION,
-                                            QUERY_CONVERSATIONS, QUERY_RESULTS};
+    static const enum query_kind kinds[] = {QUERY_TASKS,         QUERY_MESSAGES, QUERY_CONVERSATION,
+                                            QUERY_CONVERSATIONS, QUERY_RESULTS,  QUERY_PATH};
     char before[TASK_ID_LEN + 1];
     snprintf(before, sizeof before, "01HF%022u", pick(w, w->next_id + 1));
     for (size_t i = 0; i < countof(kinds); i++) {
         struct query q = {.kind = kinds[i],
                           .owner = str_of(owner),
                           .conversation_id = str_of(conversation),
+                          .siblings = true,
                           .limit = pick(w, 5)};
         compare(w, q);
         q.max_bytes = pick(w, 300);
@@ -281,6 +311,11 @@ static void compare_conversation(struct world *w, const char *owner, const char 
         q.before = kinds[i] == QUERY_CONVERSATIONS ? str_of(ANY(w, conversations)) : str_of(before);
         compare(w, q);
     }
+    struct query turn = {.kind = QUERY_TURN,
+                         .owner = str_of(owner),
+                         .conversation_id = str_of(conversation),
+                         .key = str_of(before)};
+    compare(w, turn);
 }
 
 static void compare_task(struct world *w, const struct known *k)
@@ -291,10 +326,15 @@ static void compare_task(struct world *w, const struct known *k)
                       .task_id = str_of(k->id),
                       .after = pick(w, (unsigned)k->head + 3),
                       .max_bytes = pick(w, 3000)};
-    static const enum query_kind kinds[] = {QUERY_TASK, QUERY_BLOCKS, QUERY_INBOX, QUERY_NOTES};
+    static const enum query_kind kinds[] = {QUERY_TASK,  QUERY_BLOCKS, QUERY_INBOX,
+                                            QUERY_NOTES, QUERY_PATH,   QUERY_TURN};
+    q.key = str_of(k->id); /* of QUERY_TURN */
     for (size_t i = 0; i < countof(kinds); i++) {
         q.kind = kinds[i];
+        if (q.kind == QUERY_PATH)
+            q.key = STR_NULL; /* above the task's question */
         compare(w, q);
+        q.key = str_of(k->id);
     }
 }
 

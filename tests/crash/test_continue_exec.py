@@ -7,6 +7,7 @@ dense, and there is one end.  HOLDFAST_SEED and HOLDFAST_CONTINUE_ROUNDS choose 
 
 import os
 import random
+import signal
 import time
 
 from continuing import SEED, Round, begun, clean, kill, lasting
@@ -56,6 +57,21 @@ VICTIMS = {
     "gateway and holder": lambda current, rng: kill_other(current, rng, ["gateway", "holder"]),
     "gateway and agent": lambda current, rng: kill_other(current, rng, ["gateway", "agent"]),
 }
+
+
+def test_a_holder_that_is_stopped_is_found_all_the_same():
+    rng = random.Random(SEED)
+    with Gateway(CONFIG, lasting=True) as gateway:
+        with Client(gateway) as client:
+            token = client.token
+        current = Round(gateway, token, rng).begin("stopped", 2)
+        begun(current.tasks)
+        for task in current.tasks:
+            os.kill(task.holder(gateway)["holder"], signal.SIGSTOP)
+        gateway.kill()
+        gateway.start()
+        assert [record["status"] for record in current.finish()] == ["completed"] * 2
+        clean(gateway)
 
 
 def test_every_byte_is_there_once_whoever_is_killed():

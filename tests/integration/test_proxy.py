@@ -1,14 +1,17 @@
-"""Behind nginx, with packaging/nginx.conf as it stands but for the port and the certificate; and behind Caddy, where
-it is installed.  Time-outs are the proxies' own."""
+"""Behind nginx, HAProxy and Caddy, where they are installed, with the files of packaging/proxies as they stand but for the
+port and the certificate.  Time-outs are the proxies' own."""
 
 import json
+import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 
 import pytest
+import yaml
 
 from gateway import BINARY, WAIT_S, Gateway, free_port, wait_until
 from holdfast import Client, Refused, ids, new_id, program
@@ -21,7 +24,7 @@ TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 def nginx(folder, gateway, port):
     """Its command line; the site's file is ours, the rest is what a test needs."""
-    site = (ROOT / "packaging/nginx.conf").read_text()
+    site = (ROOT / "packaging/proxies/nginx.conf").read_text()
     site = site.replace("server 127.0.0.1:8080", f"server 127.0.0.1:{gateway.port}")
     site, n = re.subn(r"listen 443 ssl http2;", f"listen 127.0.0.1:{port};", site)
     site, m = re.subn(r"^\s*ssl_certificate.*$", "", site, flags=re.M)
@@ -37,13 +40,30 @@ def nginx(folder, gateway, port):
 def caddy(folder, gateway, port):
     if not shutil.which("caddy"):
         pytest.skip("no caddy here")
-    site = (ROOT / "packaging/Caddyfile").read_text()
+    site = (ROOT / "packaging/proxies/Caddyfile").read_text()
     site = site.replace("127.0.0.1:8080", f"127.0.0.1:{gateway.port}")
     site, n = re.subn(r"^chat\.example \{", f"http://:{port} {{", site, flags=re.M)
     assert n == 1
     site = site.replace("flush_interval", "trusted_proxies 127.0.0.1/32\n\t\tflush_interval")  # the tests' clients
     (folder / "Caddyfile").write_text("{\n\tadmin off\n}\n" + site)
-    return ["caddy", "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")]
+    return [shutil.which("caddy"), "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")]
+
+
+def haproxy(folder, gateway, port):
+    if not shutil.which("haproxy"):
+        pytest.skip("no haproxy here")
+    site = (ROOT / "packaging/proxies/haproxy.cfg").read_text()
+    site = site.replace("server gateway 127.0.0.1:8080", f"server gateway 127.0.0.1:{gateway.port}")
+    site, n = re.subn(r"bind :443 ssl .*", f"bind 127.0.0.1:{port}", site)
+    assert n == 1
+    (folder / "haproxy.cfg").write_text(site)
+    return [shutil.which("haproxy"), "-db", "-f", str(folder / "haproxy.cfg")]
+
+
+def beside(command):
+    """The environment of a program that was unpacked with its libraries, and not installed."""
+    root = pathlib.Path(command[0]).resolve().parent.parent
+    return {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, (root / "lib").glob("*-linux-gnu")))}
 
 
 def is_listening(port, process):
@@ -62,16 +82,16 @@ class Proxied:
     http = Gateway.http
 
 
-@pytest.fixture(scope="module", params=[nginx, caddy], ids=["nginx", "caddy"])
+@pytest.fixture(scope="module", params=[nginx, haproxy, caddy], ids=["nginx", "haproxy", "caddy"])
 def proxied(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("proxy")
     config = {"trusted_proxies": ["127.0.0.1"], "origins": ["https://chat.example"],
-              "limits": {"connections_per_address": 40}}
-    with Gateway(config) as gateway:
+              "limits": {"connections_per_address": 40}, "drain_s": 20}
+    with Gateway(config, listen=f"127.0.0.1:{free_port()}") as gateway:  # the same one after a start
         port = free_port()
         command = request.param(folder, gateway, port)
         with open(folder / "said", "w", encoding="utf-8") as said, \
-                subprocess.Popen(command, stdout=said, stderr=said) as process:
+                subprocess.Popen(command, stdout=said, stderr=said, env=beside(command)) as process:
             try:
                 wait_until(lambda: is_listening(port, process), "the proxy listens")
                 yield Proxied(gateway, port)
@@ -166,9 +186,47 @@ def test_command_line_client(proxied, tmp_path):
     assert (done.returncode, done.stdout) == (0, "through\n"), done.stderr
 
 
-def test_time_outs_are_longer_than_the_heartbeat():
-    """A WebSocket says something every 20 s, and is given up after 30 s more (PROTOCOL.md 1); events, every 15 s."""
-    site = (ROOT / "packaging/nginx.conf").read_text()
-    found = [int(seconds) for seconds in re.findall(r"proxy_(?:read|send)_timeout (\d+)s;", site)]
-    assert len(found) == 2 and min(found) > 50
-    assert json.dumps("127.0.0.1") in site and "X-Forwarded-For" in site
+HEARTBEAT_S, GIVEN_UP_S = 20, 30  # a WebSocket says something that often, and is given up so much later (PROTOCOL.md 1)
+
+
+@pytest.mark.parametrize("name, times, idle", [
+    ("nginx.conf", r"proxy_(?:read|send)_timeout (\d+)s;", r"keepalive_timeout (\d+)s;"),
+    ("haproxy.cfg", r"timeout (?:client|server|tunnel) (\d+)s", r"timeout http-keep-alive (\d+)s"),
+    ("traefik.yml", None, r'idleConnTimeout: "(\d+)s"'),
+    ("envoy.yaml", r"stream_idle_timeout: (\d+)s", r"[^_]idle_timeout: (\d+)s"),
+    ("kubernetes-ingress.yaml", r'proxy-(?:read|send)-timeout: "(\d+)"', r'keepalive-timeout": "(\d+)"'),
+    ("Caddyfile", None, None)])
+def test_time_outs_are_longer_than_the_heartbeat_and_shorter_than_our_patience(name, times, idle):
+    """Proxies that are not here are read, at least."""
+    site = (ROOT / "packaging/proxies" / name).read_text()
+    assert "trusted_proxies" in site and "/metrics" in site or "Metrics stay inside" in site
+    if times:
+        found = [int(seconds) for seconds in re.findall(times, site)]
+        assert found and min(found) > HEARTBEAT_S + GIVEN_UP_S
+    if idle:
+        found = [int(seconds) for seconds in re.findall(idle, site)]
+        assert found and max(found) <= 120, "the gateway keeps an idle connection for 130 s"
+    if name.endswith((".yml", ".yaml")):
+        assert yaml.safe_load(site)
+
+
+def test_drain_behind_it_is_announced_and_the_next_start_serves_the_rest(proxied):
+    """The proxy stays; clients are told to come back, and find the gateway at the same port."""
+    gateway = proxied.gateway
+    api, c, gate = Api(proxied), new_id(), proxied.path()
+    with Client(proxied) as client:
+        token = client.token
+        task = client.chat({"token": "a"}, {"wait": gate}, {"token": "b"})
+        client.event(task, "token")
+        gateway.process.send_signal(signal.SIGTERM)
+        assert client.expect_type("goaway")["retry_after_ms"] > 0
+        assert proxied.http("GET", "/readyz")[0] in (502, 503)
+        open(gate, "w", encoding="utf-8").close()
+        assert client.wait_terminal(task)["data"]["output"] == "ab"
+    assert gateway.wait() == 0
+    gateway.start()
+    wait_until(lambda: proxied.http("GET", "/readyz")[0] == 200, "the proxy sees it again")
+    with Client(proxied, token=token) as client:
+        client.resume(task, 0)
+        assert client.wait_terminal(task)["data"]["output"] == "ab"
+    assert api.chat(c, {"token": "again"})["task_id"]

@@ -26,12 +26,13 @@ workers     agents base front
 gateway     agents auth base cli config faces fetch front mcp models processes store tools workers
 '
 
-# Names of a library, or an include of it, and where in gateway/ they may stand: rooms and single modules.
+# Names of a library, or an include of it, and where in gateway/ they may stand: rooms, single modules, and those that
+# begin with a name and a star.
 # libuv is everywhere: it is the loop.
 libraries='
 curl_|CURL|<curl/           fetch/
 sqlite3|SQLITE_|<sqlite3    store/
-PQ|PG[A-Zr]|pg_|<libpq      store/store_pg store/store_pg_private store/store_pg_conn store/store_pg_sql store/store_pg_schema store/store_pg_node store/store_pg_place store/store_pg_commit store/store_pg_write store/store_pg_journal store/store_pg_read store/store_pg_lines
+PQ|PG[A-Zr]|pg_|<libpq      store/store_pg*
 lws_|LWS_|<libwebsockets    front/ base/deadline cli/chat_link
 json_t|JSON_|<jansson       config/ auth/jwt_key
 z_stream|Z_[A-Z]|<zlib      front/deflate
@@ -105,7 +106,8 @@ c_rules() { # the rules of C files, on code without its comments and the insides
         sub(/\.[ch]$/, "", path)
         k = split(list, words, " ")
         for (j = 1; j <= k; j++)
-            if (path == words[j] || (words[j] ~ /\/$/ && index(path, words[j]) == 1)) return 1
+            if (path == words[j] || (words[j] ~ /\/$/ && index(path, words[j]) == 1) ||
+                (sub(/\*$/, "", words[j]) && index(path, words[j]) == 1)) return 1
         return 0
     }
     function library_rules(code,    i) {

@@ -138,6 +138,7 @@ class Gateway:
         # end with it, and tests of ends, orphans and what is left of them are those of a gateway without kept agents.
         self.lasting = lasting
         self.mark = None
+        self.pass_fds = ()  # descriptors that it is born with
         self.log = []  # the lines of stderr, of all runs
         self.port = None
         self.version = None
@@ -208,7 +209,7 @@ class Gateway:
         # A test only cares about events after the start of a run: the rest is noise.
         self.process = subprocess.Popen(
             self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env=environ)
+            stderr=subprocess.PIPE, env=environ, pass_fds=self.pass_fds)
         self.printed = queue.Queue()
         self.stdout_reader = threading.Thread(
             target=self._collect, args=(self.process.stdout, self.printed.put), daemon=True)

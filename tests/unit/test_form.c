@@ -41,7 +41,24 @@ static void take(const char *line)
     check_lines();
 }
 
-static void take_recorded(enum agent_form kind, const char *name)
+/* Another form goes on in its place, as after a restart of the gateway. */
+static void change_hands(void)
+{
+    struct buf state = {0};
+    struct js_doc doc = {0};
+    enum agent_form kind = form.kind;
+    buf_putc(&state, '{');
+    form_put_state(&form, &state);
+    buf_putc(&state, '}');
+    form_done(&form);
+    form_open(&form, kind);
+    assert_true(js_parse(&doc, state.bytes, state.len, JS_OURS));
+    assert_true(form_take_state(&form, &doc, 0));
+    js_done(&doc);
+    buf_done(&state);
+}
+
+static void take_lines(enum agent_form kind, const char *name, bool changing_hands)
 {
     char path[512];
     static char line[65536];
@@ -52,10 +69,17 @@ static void take_recorded(enum agent_form kind, const char *name)
     while (fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = 0;
         take(line);
+        if (changing_hands)
+            change_hands();
     }
     fclose(file);
     form_end(&form, &out);
     check_lines();
+}
+
+static void take_recorded(enum agent_form kind, const char *name)
+{
+    take_lines(kind, name, false);
 }
 
 static const char *text(const struct buf *b)
@@ -279,6 +303,70 @@ static void test_form_session_is_no_option_and_no_path(void **state)
     assert_string_equal(text(&form.session), "");
 }
 
+static const struct {
+    enum agent_form kind;
+    const char *name;
+} recorded[] = {
+    {AGENT_FORM_CLAUDE, "claude_thinks"},
+    {AGENT_FORM_CLAUDE, "claude_calls"},
+    {AGENT_FORM_CLAUDE, "claude_fails"},
+    {AGENT_FORM_CODEX, "codex_thinks"},
+    {AGENT_FORM_CLAUDE, "claude_has_no_session"},
+    {AGENT_FORM_CODEX, "codex_calls"},
+    {AGENT_FORM_CODEX, "codex_fails"},
+};
+
+static void test_form_that_another_goes_on_with_says_the_same(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < countof(recorded); i++) {
+        struct buf said = {0}, failure = {0}, session = {0};
+        take_lines(recorded[i].kind, recorded[i].name, false);
+        buf_puts(&said, text(&out));
+        buf_puts(&failure, text(&form.failure));
+        buf_puts(&session, text(&form.session));
+        teardown(NULL);
+        buf_clear(&out);
+        take_lines(recorded[i].kind, recorded[i].name, true);
+        assert_string_equal(text(&out), text(&said));
+        assert_string_equal(text(&form.failure), text(&failure));
+        assert_string_equal(text(&form.session), text(&session));
+        teardown(NULL);
+        buf_done(&said);
+        buf_done(&failure);
+        buf_done(&session);
+    }
+}
+
+static void test_form_state_that_is_none_is_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "[]",
+        "{}",
+        "{'streams':false,'has_ended':false}",
+        "{'streams':1,'has_ended':false,'calls':[]}",
+        "{'streams':false,'has_ended':false,'calls':{}}",
+        "{'streams':false,'has_ended':false,'calls':['a']}",
+        "{'streams':false,'has_ended':false,'calls':[[]]}",
+        "{'streams':false,'has_ended':false,'calls':[['a']]}",
+        "{'streams':false,'has_ended':false,'calls':[['a',1]]}",
+        "{'streams':false,'has_ended':false,'calls':[['a','b','c']]}",
+        "{'streams':false,'has_ended':false,'calls':[],'answer':1}",
+        "{'streams':false,'has_ended':false,'calls':[],'session':'--x'}",
+    };
+    for (size_t i = 0; i < countof(bad); i++) {
+        struct js_doc doc = {0};
+        const char *state_text = t_json(bad[i]);
+        form_open(&form, AGENT_FORM_CLAUDE);
+        assert_true(js_parse(&doc, state_text, strlen(state_text), JS_OURS));
+        if (form_take_state(&form, &doc, 0))
+            fail_msg("%s was taken", bad[i]);
+        js_done(&doc);
+        form_done(&form);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +385,8 @@ int main(void)
         TEST(test_form_text_keeps_characters_whole),
         TEST(test_form_cuts_what_no_event_can_hold),
         TEST(test_form_session_is_no_option_and_no_path),
+        TEST(test_form_that_another_goes_on_with_says_the_same),
+        TEST(test_form_state_that_is_none_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

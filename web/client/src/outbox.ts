@@ -156,8 +156,8 @@ export class Outbox {
       if (this.#isForeign(kept)) continue;
       const one = this.#show(kept);
       void this.#alone(one, async () => {
-        const still = await this.#store.update<Kept>(this.#keyOf(one), (now) => now);
-        if (still) await this.#send(one);
+        const kept = await this.#store.list(this.#keyOf(one));
+        if (kept.length > 0) await this.#send(one);
         else this.remove(one); // another tab has sent it
       });
     }
@@ -211,6 +211,6 @@ export class Outbox {
   #keyOf = (one: Outgoing): string => this.#place + one.key;
 
   #forget(one: Outgoing) {
-    return this.#store.update<Kept>(this.#keyOf(one), () => undefined);
+    return this.#store.put(this.#keyOf(one), undefined);
   }
 }

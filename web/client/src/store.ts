@@ -1,7 +1,10 @@
 /** store.ts -- storage for what must survive the page: a guest's token, unsent messages. */
 
 export interface Store {
-  /** Keeps a value.  The page's next step, such as leaving, must not undo it. */
+  /**
+   * Keeps a value; undefined removes it.  The page's next step, such as leaving, must not undo it,
+   * nor may what the page has asked the store before.
+   */
   put(key: string, value: unknown): Promise<void>;
   /** Changes the value of a key in one step; undefined means none.  Returns the new value. */
   update<T>(key: string, change: (kept: T | undefined) => T | undefined): Promise<T | undefined>;
@@ -13,13 +16,12 @@ export class MemoryStore implements Store {
   #kept = new Map<string, unknown>();
 
   async put(key: string, value: unknown) {
-    this.#kept.set(key, value);
+    value === undefined ? this.#kept.delete(key) : this.#kept.set(key, value);
   }
 
   async update<T>(key: string, change: (kept: T | undefined) => T | undefined) {
     const value = change(this.#kept.get(key) as T | undefined);
-    if (value === undefined) this.#kept.delete(key);
-    else this.#kept.set(key, value);
+    await this.put(key, value);
     return value;
   }
 
@@ -30,11 +32,16 @@ export class MemoryStore implements Store {
 
 const OPEN_MS = 10_000; // some browsers, now and then, never answer
 
-const done = <T>(request: IDBRequest<T>): Promise<T> =>
+/** Commits at once, if so said: what a page that leaves has not committed is undone, with all behind it. */
+const done = <T>(request: IDBRequest<T>, commit = true): Promise<T> =>
   new Promise((resolve, reject) => {
+    if (commit) request.transaction?.commit();
     request.onsuccess = () => resolve(request.result);
     request.onerror = () => reject(request.error);
   });
+
+const write = (kept: IDBObjectStore, key: string, value: unknown): IDBRequest =>
+  value === undefined ? kept.delete(key) : kept.put(value, key);
 
 export class IndexedStore implements Store {
   #database: Promise<IDBDatabase>;
@@ -55,15 +62,13 @@ export class IndexedStore implements Store {
 
   async put(key: string, value: unknown) {
     const kept = await this.#kept("readwrite");
-    const putting = done(kept.put(value, key));
-    kept.transaction.commit(); // at once: a transaction of a page that leaves is undone
-    await putting;
+    await done(write(kept, key, value));
   }
 
   async update<T>(key: string, change: (kept: T | undefined) => T | undefined) {
     const kept = await this.#kept("readwrite");
-    const value = change(await done<T | undefined>(kept.get(key)));
-    await (value === undefined ? done(kept.delete(key)) : done(kept.put(value, key)));
+    const value = change(await done<T | undefined>(kept.get(key), false));
+    await done(write(kept, key, value));
     return value;
   }
 

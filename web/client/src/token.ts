@@ -62,9 +62,9 @@ export class GuestTokens implements TokenSource {
 
   async get(stale?: string, reason?: string) {
     const unknown = reason?.includes("unknown guest");
-    this.#token = await this.#store.update<string>(this.#key, (kept = this.#token) =>
-      unknown && kept === stale ? undefined : kept,
-    );
+    const change = (kept = this.#token) => (unknown && kept === stale ? undefined : kept);
+    const [kept] = await this.#store.list<string>(this.#key);
+    this.#token = change(kept) === kept ? kept : await this.#store.update(this.#key, change);
     if (reason && !unknown && this.#token === stale) throw unauthorized(reason);
     return this.#token;
   }

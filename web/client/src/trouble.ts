@@ -60,26 +60,26 @@ export async function diagnose(url: string): Promise<Pick<Trouble, "cause" | "me
     const { origin } = globalThis.location;
     return {
       cause: "origin",
-      message: `the gateway at ${host} accepts no pages of ${origin}: add "${origin}" to "origins" in its configuration`,
+      message: `${host} accepts no pages of ${origin}: add it to "origins" in its configuration`,
     };
   }
   if (said) {
     if (globalThis.navigator?.onLine === false || ROUTE.test(said)) {
-      return { cause: "route", message: `there is no way to ${host}: no network, or no such name` };
+      return { cause: "route", message: `no way to ${host}: no network, or no such name` };
     }
     const isHttps = globalThis.location?.protocol === "https:";
     const other = !isHttps && (await reach(at(secure ? "http" : "https", root), "no-cors"));
     if (TLS.test(said) || other === "") {
-      const hint = secure ? "a certificate that is not trusted here, or no TLS at all" : "TLS is wanted: use wss://";
+      const hint = secure ? "its certificate is not trusted, or it has no TLS" : "TLS is wanted: use wss://";
       return { cause: "tls", message: `${host} cannot be talked to: ${hint}` };
     }
-    return { cause: "gateway", message: `nothing answers at ${host}: is the gateway running, and is this its port?` };
+    return { cause: "gateway", message: `nothing answers at ${host}: is it running, on this port?` };
   }
   if (pathname !== root) {
-    return { cause: "path", message: `${host} answers, but not at ${pathname}: the path of a gateway is ${PATH}` };
+    return { cause: "path", message: `${host} answers, but not at ${pathname}: a gateway's path is ${PATH}` };
   }
   return {
     cause: "proxy",
-    message: `${host} answers, but opens no WebSocket: is it a gateway, and does the proxy before it pass on "Upgrade"?`,
+    message: `${host} opens no WebSocket: is it a gateway, and does its proxy pass on "Upgrade"?`,
   };
 }

@@ -25,6 +25,8 @@ describe.each([
     expect(await store.list("a ")).toEqual([11, 2]);
     await store.update("a 1", () => undefined);
     expect(await store.list("a ")).toEqual([2]);
+    await store.put("a 2", undefined);
+    expect(await store.list("a ")).toEqual([]);
   });
 
   it("changes as one step", async () => {

@@ -31,7 +31,7 @@ describe("diagnose()", () => {
     expect(await diagnose(URL_)).toEqual({
       cause: "origin",
       message:
-        'the gateway at gateway:8080 accepts no pages of http://localhost:5173: add "http://localhost:5173" to "origins" in its configuration',
+        'gateway:8080 accepts no pages of http://localhost:5173: add it to "origins" in its configuration',
     });
     world({});
     expect(await diagnose(URL_)).toMatchObject({ cause: "gateway", message: /nothing answers at gateway:8080/ });
@@ -66,7 +66,7 @@ describe("trouble", () => {
     await fail(its, 1);
     expect(its.client.trouble).toMatchObject({ cause: "origin", code: 1006, attempts: 3 });
     await fail(its, 7);
-    expect(warn.mock.calls).toEqual([[expect.stringMatching(/^holdfast: the gateway at gateway accepts no pages/)]]);
+    expect(warn.mock.calls).toEqual([[expect.stringMatching(/^holdfast: gateway accepts no pages/)]]);
     its.script.socket.welcome();
     await settle();
     expect(its.client.trouble).toBeNull();
