@@ -22,6 +22,7 @@ struct tool_use {
     struct waiter waiter; /* for the commit that it begins after … */
     bool waits;           /* … while it does */
     bool leaves;          /* what it began goes on */
+    bool stands;          /* the budget is used up */
 };
 
 static const struct tool *task_find_tool(const struct agent *a, struct str name)
@@ -170,6 +171,27 @@ static bool ask_first(struct tool_use *use)
     return asks;
 }
 
+static void call_at_once(struct task *t, const struct tool *tool, struct str call_id,
+                         struct str arguments)
+{
+    struct buf output = {0};
+    bool good = tool->call(arguments, t->hub->clock.wall_ms, &output);
+    tell_result(t, tool, call_id, good, buf_str(&output));
+    buf_done(&output);
+}
+
+static void use_tool(struct tool_use *use)
+{
+    if (use->tool->start) {
+        if (!ask_first(use))
+            start_when_committed(use);
+        return;
+    }
+    struct task *t = use->task;
+    drop_use(t->hub, use);
+    call_at_once(t, use->tool, str_of(use->call_id), str_of(use->arguments));
+}
+
 static void start_tool(struct task *t, const struct tool *tool, const struct agent_line *line)
 {
     struct tool_use *use = xcalloc(sizeof *use);
@@ -180,8 +202,20 @@ static void start_tool(struct task *t, const struct tool *tool, const struct age
                              .arguments = xstrdup(line->arguments),
                              .seq = t->stream->next - 1};
     list_push(&t->work->tools, &use->node);
-    if (!ask_first(use))
-        start_when_committed(use);
+    use->stands = task_budget_holds(t);
+    if (!use->stands)
+        use_tool(use);
+}
+
+void task_begin_tools(struct task *t)
+{
+    list_each (it, &t->work->tools) {
+        struct tool_use *use = list_item(it, struct tool_use, node);
+        if (!use->stands)
+            continue;
+        use->stands = false;
+        use_tool(use);
+    }
 }
 
 void task_call_tool(struct task *t, const struct agent_line *line)
@@ -191,7 +225,7 @@ void task_call_tool(struct task *t, const struct agent_line *line)
         task_answer_error(t, line->call_id, ERR_NOT_FOUND, "the agent has no such tool");
         return;
     }
-    struct buf data = {0}, output = {0};
+    struct buf data = {0};
     buf_putc(&data, '{');
     js_put_field(&data, "call_id", line->call_id);
     js_put_field(&data, "name", line->name);
@@ -199,13 +233,10 @@ void task_call_tool(struct task *t, const struct agent_line *line)
     buf_putc(&data, '}');
     task_event_hidden(t, EVENT_TOOL_CALL, buf_str(&data));
     buf_done(&data);
-    if (tool->start) {
+    if (tool->start || task_budget_holds(t))
         start_tool(t, tool, line);
-        return;
-    }
-    bool good = tool->call(line->arguments, t->hub->clock.wall_ms, &output);
-    tell_result(t, tool, line->call_id, good, buf_str(&output));
-    buf_done(&output);
+    else
+        call_at_once(t, tool, line->call_id, line->arguments);
 }
 
 void task_stop_tools(struct task *t)

@@ -9,6 +9,7 @@
 #include "gateway/agents/agents.h"
 #include "gateway/agents/workers.h"
 #include "gateway/fetch/webhook.h"
+#include "gateway/files/files.h"
 #include "gateway/models/model_stats.h"
 
 enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
@@ -384,6 +385,41 @@ static void damages(struct server *s, struct buf *out, const char *name)
     metrics_put(out, name, "", s->hub.stats.damages);
 }
 
+static struct files_stats files_now(const struct server *s)
+{
+    return s->files ? *files_stats(s->files) : (struct files_stats){0};
+}
+
+static void file_uploads(struct server *s, struct buf *out, const char *name)
+{
+    struct files_stats st = files_now(s);
+    metrics_put(out, name, "{outcome=\"stored\"}", st.stored);
+    metrics_put(out, name, "{outcome=\"refused\"}", st.refused);
+    metrics_put(out, name, "{outcome=\"cut\"}", st.cut);
+}
+
+static void file_bytes(struct server *s, struct buf *out, const char *name)
+{
+    struct files_stats st = files_now(s);
+    metrics_put(out, name, "{direction=\"in\"}", st.stored_bytes);
+    metrics_put(out, name, "{direction=\"out\"}", st.read_bytes);
+}
+
+static void files_uploading(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", files_now(s).uploading);
+}
+
+static void files_swept(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", files_now(s).swept);
+}
+
+static void file_failures(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", files_now(s).failures);
+}
+
 /* --- models ----------------------------------------------------------------------------------- */
 
 struct model_row {
@@ -493,6 +529,14 @@ static const struct metric metrics[] = {
     {"holdfast_webhook_messages_total", COUNTER,
      "Messages to webhooks: delivered, given up, and failed attempts.", hook_tries},
     {"holdfast_webhook_pending", GAUGE, "Messages to webhooks that wait in memory.", hooks_pending},
+    {"holdfast_file_uploads_total", COUNTER, "Uploads of files, by outcome.", file_uploads},
+    {"holdfast_file_bytes_total", COUNTER, "Bytes of files: of those that were stored, and read.",
+     file_bytes},
+    {"holdfast_file_uploading", GAUGE, "Uploads that are under way.", files_uploading},
+    {"holdfast_files_swept_total", COUNTER, "Stored contents that no file had any more, removed.",
+     files_swept},
+    {"holdfast_file_failures_total", COUNTER, "Times that the folder of files failed.",
+     file_failures},
     {"holdfast_mcp_calls_total", COUNTER, "Calls of tools of MCP servers.", mcp_calls},
     {"holdfast_mcp_failures_total", COUNTER, "Calls of them that failed, by kind.", mcp_failures},
     {"holdfast_mcp_restarts_total", COUNTER, "Times that an MCP server was started again.",

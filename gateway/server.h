@@ -21,6 +21,7 @@
 #include "gateway/tools/tool_terminal.h"
 
 struct fetcher;
+struct files;
 struct kept;
 struct webhooks;
 struct workers;
@@ -31,6 +32,7 @@ struct server {
     struct hub hub;
     struct front front;
     struct webhooks *webhooks;
+    struct files *files;     /* NULL with the store in memory */
     struct fetcher *fetcher; /* the agents' own requests */
     struct terminal terminal;
     struct mcp *mcp;

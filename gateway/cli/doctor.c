@@ -11,6 +11,7 @@
 #include "gateway/base/privilege.h"
 #include "gateway/base/secret_line.h"
 #include "gateway/store/data_dir.h"
+#include "gateway/store/file_check.h"
 #include "gateway/store/store_check.h"
 #include "gateway/store/store_pg.h"
 
@@ -72,8 +73,8 @@ static void check_guest_key(const char *path, const struct stat *st, size_t *n)
 
 static void check_files(const struct data_dir *d, size_t *n)
 {
-    static const char *const names[] = {"holdfast.db", "holdfast.db-wal", "holdfast.db-shm", "lock",
-                                        "guest.key"};
+    static const char *const names[] = {"holdfast.db", "holdfast.db-wal", "holdfast.db-shm",
+                                        "lock",        "files",           "guest.key"};
     struct stat st, dir;
     bool knows_dir = stat(d->path, &dir) == 0;
     if (knows_dir)
@@ -111,6 +112,8 @@ static void tell_database(const struct store_check *c, bool in_use)
     printf("%" PRId64 " conversations, %" PRId64 " tasks, %" PRIu64 " events in %" PRId64
            " blocks and %" PRId64 " unsealed tails\n",
            c->n_conversations, c->n_tasks, c->n_events, c->n_blocks, c->n_tails);
+    if (c->n_files)
+        printf("%" PRId64 " files of %" PRId64 " bytes\n", c->n_files, c->file_bytes);
     if (c->n_live)
         printf("%" PRId64 " tasks are live%s\n", c->n_live,
                in_use ? "" : ": the next start ends those that ran, and starts those that waited");
@@ -168,6 +171,7 @@ int doctor_run(const char *data_dir, bool full,
     check_user(&d, &n);
     check_files(&d, &n);
     store_check(d.database, d.is_still, full, &check);
+    file_check(d.database, d.is_still, d.path, full, &check);
     tell_database(&check, d.in_use);
     put_bounds(arg, pid_of(&d), &bounds);
     fwrite(bounds.bytes, 1, bounds.len, stdout);

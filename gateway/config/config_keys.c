@@ -135,7 +135,7 @@ static const struct key client_keys[] = {
 TABLE(client_table, client_keys);
 
 static const struct key budget_keys[] = {
-    {"tokens", "tokens, by the usage that the model's server counts; 0: no limit",
+    {"tokens", "tokens, by the usage that the model's server or the agent tells; 0: no limit",
      INT(config_agent, budget.tokens, 0, INT32_MAX, 0)},
     {"tool_calls", "tool calls; 0: no limit",
      INT(config_agent, budget.tool_calls, 0, MAX_COUNT, 0)},
@@ -154,8 +154,7 @@ static const struct key agent_keys[] = {
     {"system", "react: the system message", TEXT(config_agent, system, 262144)},
     {"max_turns", "react: limit of model turns for one message of the user",
      INT(config_agent, max_turns, 1, 1000, REACT_MAX_TURNS)},
-    {"budget", "react: what a task may use before it asks its user whether to go on",
-     GROUP(budget_table)},
+    {"budget", "what a task may use before it asks its user whether to go on", GROUP(budget_table)},
     {"tools", "tools that it may call; mcp:SERVER/TOOL, mcp:SERVER/*: those of an entry of mcp",
      TEXTS(config_agent, tools, 64)},
     {"command", "exec, acp: program and arguments", TEXTS(config_agent, command, 1024)},
@@ -270,6 +269,8 @@ static const struct key limit_keys[] = {
      INT(config, rim_limits.connections_per_address, 1, MAX_COUNT, 200)},
     {"face_bytes", "size of one request of a face, which includes its history",
      INT(config, rim_limits.face_bytes, 1024, 64 << 20, 1 << 20)},
+    {"file_mib", "size of one file; 0: none are taken",
+     INT(config, rim_limits.file_mib, 0, 2047, 32)},
     {"ipv6_prefix", "bits of an IPv6 address that identify a peer",
      INT(config, rim_limits.ipv6_prefix, 1, 128, 64)},
     {"requests_per_second", "lines of one connection",

@@ -231,7 +231,7 @@ static void face_line(struct exchange *x, struct buf *out, struct str line)
     struct face_http *own = x->own;
     struct telling telling = {.own = own, .out = out};
     const struct face_sink sink = face_sink(x, &telling);
-    face_stream_lines(own->stream, &own->doc, line, &sink);
+    face_stream_line(own->stream, &own->doc, line, &sink);
     face_end_message(&telling, own->stream->place);
     face_end_if_over(x, out);
 }

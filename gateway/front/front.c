@@ -70,10 +70,14 @@ static void on_lws_log(int level, const char *line)
  * Caddy after 120 s. */
 #define IDLE_S 130
 
+/* What libwebsockets gives the kernel at once; for each further piece it asks epoll five times. A
+ * chunk of a face can be ten times as long as the lines that it says. */
+#define MOST_SENT (1u << 20)
+
 #define PROTOCOL(name_, rx_bytes)                                                          \
     {                                                                                      \
         .name = (name_), .callback = ws_callback, .per_session_data_size = sizeof(void *), \
-        .rx_buffer_size = (rx_bytes), .tx_packet_size = MAX_MESSAGE_OUT + 64               \
+        .rx_buffer_size = (rx_bytes), .tx_packet_size = MOST_SENT                          \
     }
 static const struct lws_protocols protocols[] = {PROTOCOL(WS_SUBPROTOCOL, RX_BUFFER),
                                                  PROTOCOL(WS_WORKER_SUBPROTOCOL, WORKER_RX_BUFFER),
@@ -207,5 +211,4 @@ void front_done(struct front *f)
     deflate_close(f->deflate);
     buf_done(&f->out);
     buf_done(&f->lines);
-    buf_done(&f->events);
 }

@@ -18,6 +18,7 @@
 #include "gateway/config/config.h"
 
 struct deflate;
+struct files;
 struct route;
 struct ws_kind;
 
@@ -28,6 +29,7 @@ struct front {
     struct hub *hub;
     const struct config *config;
     struct auth *auth;
+    struct files *files;    /* NULL: none are kept */
     enum front_phase phase; /* set by the server */
     void (*write_metrics)(void *arg, struct buf *out);
     void *metrics_arg;
@@ -67,9 +69,9 @@ struct front {
     uint32_t n_greetings;
     uint32_t n_wsi; /* lws's own, of every kind */
     uint64_t next_conn;
-    struct buf out;           /* LWS_PRE bytes, then the message under construction */
-    struct buf lines, events; /* scratch of event streams: what a session filled, and their form */
-    uint64_t closes[16];      /* by row of CLOSE_TABLE; the last: without a code */
+    struct buf out;      /* LWS_PRE bytes, then the message under construction */
+    struct buf lines;    /* scratch of event streams: what a session filled */
+    uint64_t closes[16]; /* by row of CLOSE_TABLE; the last: without a code */
     uint64_t bytes_out;
 };
 

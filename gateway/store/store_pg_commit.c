@@ -222,6 +222,8 @@ static void find_newest(struct store_pg *s, const struct batch *batch)
             newest_note(s, op->record->task_id);
         else if (op->kind == OP_MESSAGE)
             newest_note(s, op->message->message_id);
+        else if (op->kind == OP_FILE_PUT)
+            newest_note(s, op->file->file_id);
     }
 }
 

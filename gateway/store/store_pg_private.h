@@ -70,6 +70,15 @@ enum pg_stmt {
     PG_MESSAGE_DELETE,
     PG_MESSAGE_OF_TASK,
     PG_HAS_ENDED,
+    PG_FILE_PUT,
+    PG_FILE_COUNT,
+    PG_FILE_USE,
+    PG_FILES_EXPIRE,
+    PG_FILES_REMOVE,
+    PG_FILES_DELETE,
+    PG_FILE_USES_DELETE,
+    PG_TASK_FILES_DELETE,
+    PG_TASK_FILE_USES_DELETE,
     PG_KEY_SET,
     PG_ACK,
     PG_INBOX_PUT,
@@ -137,6 +146,10 @@ enum pg_stmt {
     PG_ASK_FULL,
     PG_ASK_OUTBOX,
     PG_ASK_REVOKED,
+    PG_ASK_FILE,
+    PG_ASK_UPLOAD,
+    PG_ASK_BLOB,
+    PG_ASK_FILES_GONE,
     PG_COUNT
 };
 
@@ -149,6 +162,8 @@ const char *pg_sql(enum pg_stmt stmt);
 #define PG_TASK_STATE TASK_STATE_NUMBERS(PG_NAME_OF, PG_NAME) TASK_STATE_TEXTS(PG_NAME)
 #define PG_TASK_LONG TASK_LONG_TEXTS(PG_NAME)
 #define PG_TASK_INPUT TASK_INPUT_TEXTS(PG_NAME)
+/* A file's columns: behind others, like those of a task. */
+#define PG_FILE FILE_NAMES(PG_NAME) FILE_TEXTS(PG_NAME) FILE_NUMBERS(PG_NAME_OF)
 
 /* --- connections ------------------------------------------------------------------------------ */
 
@@ -339,6 +354,11 @@ int pg_ask_within(struct store_pg *s, struct pg_call *c, PGresult **ret);
 
 /* store_pg_write.c: the batch's ops, queued.  Some ask on the way: a failure ends the batch. */
 int pg_put_ops(struct store_pg *s, const struct batch *batch);
+
+/* store_pg_files.c: queued. */
+void pg_put_file(struct store_pg *s, const struct op *op);
+void pg_put_file_use(struct store_pg *s, const struct op *op);
+int pg_ask_files(struct pg_reader *r, const struct query *q, struct answer *ret);
 
 /* store_pg_tree.c: such ops. */
 int pg_put_message(struct store_pg *s, const struct op *op);

@@ -440,6 +440,10 @@ static int pg_dispatch(struct pg_reader *r, const struct query *q, struct answer
     case QUERY_FULL: return pg_ask_full(r, q, ret);
     case QUERY_OUTBOX: return pg_ask_outbox(r, q, ret);
     case QUERY_REVOKED: return pg_ask_revoked(r, q, ret);
+    case QUERY_FILE:
+    case QUERY_UPLOAD:
+    case QUERY_BLOB:
+    case QUERY_FILES_GONE: return pg_ask_files(r, q, ret);
     }
     UNREACHABLE();
 }

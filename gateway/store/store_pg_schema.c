@@ -69,6 +69,12 @@ static const char script_1[] =
     " until bigint NOT NULL);"
     "CREATE TABLE usage (owner bytea PRIMARY KEY, slot bigint NOT NULL, bytes bigint NOT NULL)"
     " WITH (fillfactor = 70);"
+    /* state: see enum file_state. */
+    "CREATE TABLE files (state bigint NOT NULL, slot bigint NOT NULL);"
+    "CREATE TABLE file_uses (owner bytea NOT NULL, conversation_id bytea NOT NULL,"
+    " task_id bytea NOT NULL, file_id bytea NOT NULL,"
+    " PRIMARY KEY (owner, conversation_id, task_id, file_id));"
+    "CREATE INDEX file_uses_of ON file_uses (owner, conversation_id, file_id);"
     /* Tasks whose rows are gone, but whose blocks, input and inbox are not removed yet; the owner
      * in whose usage the blocks still count, NULL for none; whether the task itself stays. */
     "CREATE TABLE garbage (task_key bigint PRIMARY KEY, owner bytea,"
@@ -76,6 +82,12 @@ static const char script_1[] =
 
 /* Behind the columns, which they name. */
 static const char indexes_1[] =
+    "CREATE UNIQUE INDEX files_of ON files (owner, conversation_id, file_id);"
+    "CREATE INDEX files_of_blob ON files (blob, state);"
+    "CREATE INDEX files_of_upload ON files (owner, conversation_id, upload)"
+    " WHERE upload IS NOT NULL;"
+    "CREATE INDEX files_new ON files (created_at) WHERE state = 0;"
+    "CREATE INDEX files_gone ON files (blob) WHERE state = 2;"
     "CREATE UNIQUE INDEX tasks_of ON tasks (owner, conversation_id, task_id);"
     "CREATE INDEX tasks_of_question ON tasks (question_id) WHERE question_id IS NOT NULL;"
     "CREATE INDEX tasks_live ON tasks (task_key) WHERE status < 2;"
@@ -100,29 +112,35 @@ static const struct script scripts[] = {{script_1, indexes_1}};
 #define TASK_TEXT(name) ADD("tasks", #name, "bytea")
 #define TASK_KEY_TEXT(name) ADD("tasks", #name, "bytea NOT NULL")
 #define INPUT_TEXT(name) ADD("inputs", #name, "bytea")
+#define FILE_NUMBER(type, name) ADD("files", #name, "bigint NOT NULL DEFAULT 0")
+#define FILE_TEXT(name) ADD("files", #name, "bytea")
+#define FILE_KEY_TEXT(name) ADD("files", #name, "bytea NOT NULL")
 
 static const char columns[] = TASK_FIXED_NUMBERS(TASK_NUMBER) TASK_NAMES(TASK_KEY_TEXT)
     TASK_FIXED_TEXTS(TASK_TEXT) TASK_STATE_NUMBERS(TASK_NUMBER, TASK_REAL)
-        TASK_STATE_TEXTS(TASK_TEXT) TASK_LONG_TEXTS(TASK_TEXT) TASK_INPUT_TEXTS(INPUT_TEXT);
+        TASK_STATE_TEXTS(TASK_TEXT) TASK_LONG_TEXTS(TASK_TEXT) TASK_INPUT_TEXTS(INPUT_TEXT)
+            FILE_NAMES(FILE_KEY_TEXT) FILE_TEXTS(FILE_TEXT) FILE_NUMBERS(FILE_NUMBER);
 
-/* How many of tasks' and inputs' columns ours are: the server is asked first, so that a start does
+/* How many columns of these tables are ours: the server is asked first, so that a start does
  * not lock the tables for nothing. */
 #define ONE(name) +1
 #define ONE_OF(type, name) +1
 #define N_COLUMNS                                                                     \
     (2 TASK_FIXED_NUMBERS(ONE_OF) TASK_NAMES(ONE) TASK_FIXED_TEXTS(ONE)               \
          TASK_STATE_NUMBERS(ONE_OF, ONE) TASK_STATE_TEXTS(ONE) TASK_LONG_TEXTS(ONE) + \
-     1 TASK_INPUT_TEXTS(ONE))
+     1 TASK_INPUT_TEXTS(ONE) + 2 FILE_NAMES(ONE) FILE_TEXTS(ONE) FILE_NUMBERS(ONE_OF))
 #define NAMED(name) ",'" #name "'"
 #define NAMED_OF(type, name) NAMED(name)
 static const char count_columns[] =
     "SELECT count(*) FROM pg_attribute WHERE NOT attisdropped AND attnum > 0 AND "
-    "(attrelid = 'tasks'::regclass AND attname IN ('task_key', 'slot'" TASK_FIXED_NUMBERS(NAMED_OF)
-        TASK_NAMES(NAMED) TASK_FIXED_TEXTS(NAMED) TASK_STATE_NUMBERS(NAMED_OF, NAMED)
-            TASK_STATE_TEXTS(NAMED) TASK_LONG_TEXTS(
-                NAMED) ") OR "
-                       "attrelid = 'inputs'::regclass AND attname IN ('task_key'" TASK_INPUT_TEXTS(
-                           NAMED) "))";
+    "(attrelid = 'tasks'::regclass AND attname IN ('task_key', 'slot'" TASK_FIXED_NUMBERS(
+        NAMED_OF) TASK_NAMES(NAMED) TASK_FIXED_TEXTS(NAMED) TASK_STATE_NUMBERS(NAMED_OF, NAMED)
+        TASK_STATE_TEXTS(NAMED) TASK_LONG_TEXTS(
+            NAMED) ") OR "
+                   "attrelid = 'inputs'::regclass AND attname IN ('task_key'" TASK_INPUT_TEXTS(
+                       NAMED) ") OR "
+                              "attrelid = 'files'::regclass AND attname IN ('state', 'slot'" FILE_NAMES(
+                                  NAMED) FILE_TEXTS(NAMED) FILE_NUMBERS(NAMED_OF) "))";
 
 /* --- migrating -------------------------------------------------------------------------------- */
 

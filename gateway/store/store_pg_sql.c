@@ -75,6 +75,9 @@ _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3, "CO
     " ORDER BY message_id DESC LIMIT 256) x)"
 _Static_assert(MAX_SIBLINGS == 256, "SIBLINGS has it");
 
+#define FILE_VALUES FILE_NAMES(VALUE) FILE_TEXTS(VALUE) FILE_NUMBERS(VALUE_OF)
+#define ASK_FILE(shares) "SELECT state" PG_FILE ", " shares " FROM files f WHERE "
+_Static_assert(TASK_ROW_BYTES == 1024, "file_record_cost");
 #define USAGE_ADD "ON CONFLICT (owner) DO UPDATE SET bytes = usage.bytes + excluded.bytes"
 #define GARBAGE_WHOLE "ON CONFLICT (task_key) DO UPDATE SET keeps_record = 0"
 
@@ -192,6 +195,30 @@ static const char *const texts[PG_COUNT] = {
     [PG_MESSAGE_DELETE] = "DELETE FROM messages" HERE " AND message_id = $3",
     [PG_MESSAGE_OF_TASK] = "SELECT message_id, parent_id, behind, role FROM messages" HERE
                            " AND task_id = $3 ORDER BY message_id LIMIT 1",
+    /* --- files --------------------------------------------------------------------------- */
+
+    [PG_FILE_PUT] = "INSERT INTO files (state, slot" PG_FILE ") VALUES (0, ?" FILE_VALUES ")",
+    [PG_FILE_COUNT] = "INSERT INTO usage (owner, slot, bytes) VALUES (?, ?, ?) " USAGE_ADD,
+    [PG_FILE_USE] =
+        "WITH f AS (UPDATE files SET state = 1" HERE " AND file_id = $4 AND state < 2 RETURNING 1) "
+        "INSERT INTO file_uses (owner, conversation_id, task_id, file_id) "
+        "SELECT $1, $2, $3, $4 FROM f ON CONFLICT DO NOTHING",
+#define FILES_LESS                                                                            \
+    " RETURNING owner, 1024 + size AS bytes) UPDATE usage SET bytes = usage.bytes - g.bytes " \
+    "FROM (SELECT owner, sum(bytes)::bigint AS bytes FROM f GROUP BY owner) g "               \
+    "WHERE usage.owner = g.owner"
+    [PG_FILES_EXPIRE] =
+        "WITH f AS (UPDATE files SET state = 2 WHERE state = 0 AND created_at < ?" FILES_LESS,
+    [PG_FILES_REMOVE] = "DELETE FROM files WHERE state = 2 AND blob = ?",
+    [PG_FILES_DELETE] = "WITH f AS (UPDATE files SET state = 2" HERE " AND state < 2" FILES_LESS,
+    [PG_FILE_USES_DELETE] = "DELETE FROM file_uses" HERE,
+    /* Those that only this task names. */
+    [PG_TASK_FILES_DELETE] =
+        "WITH f AS (UPDATE files SET state = 2" HERE " AND state < 2 AND file_id IN "
+        "(SELECT u.file_id FROM file_uses u WHERE u.owner = $1 AND u.conversation_id = $2 AND "
+        "u.task_id = $3 AND NOT EXISTS (SELECT 1 FROM file_uses v WHERE v.owner = $1 AND "
+        "v.conversation_id = $2 AND v.file_id = u.file_id AND v.task_id <> $3))" FILES_LESS,
+    [PG_TASK_FILE_USES_DELETE] = "DELETE FROM file_uses" HERE " AND task_id = $3",
     [PG_HAS_ENDED] = "SELECT 1 FROM tasks WHERE task_key = ? AND status >= 2",
 
     [PG_KEY_SET] = "INSERT INTO request_keys (owner, key, conversation_id, task_id, created_at) "
@@ -376,6 +403,13 @@ static const char *const texts[PG_COUNT] = {
                              "FROM outbox o WHERE o.hook = ? AND o.key > ?", "o.key"),
     [PG_ASK_REVOKED] = "SELECT owner, until FROM revocations r WHERE true" SLOTS(
         "r") " AND owner >= coalesce(?, '\\x'::bytea) AND owner IS DISTINCT FROM ?2" LIMITED("owner"),
+    [PG_ASK_FILE] = ASK_FILE("0") "owner = ? AND conversation_id = ? AND file_id = ? AND state < 2",
+    [PG_ASK_UPLOAD] =
+        ASK_FILE("0") "owner = ? AND conversation_id = ? AND upload = ? AND state < 2 LIMIT 1",
+    [PG_ASK_BLOB] = ASK_FILE("0") "blob = ? AND state < 2 LIMIT 1",
+    [PG_ASK_FILES_GONE] =
+        "SELECT DISTINCT ON (blob) state" PG_FILE ", EXISTS (SELECT 1 FROM files o WHERE "
+        "o.blob = f.blob AND o.state < 2)::int FROM files f WHERE state = 2 ORDER BY blob LIMIT ?",
 };
 
 const char *pg_sql(enum pg_stmt stmt)

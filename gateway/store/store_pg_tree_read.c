@@ -53,7 +53,7 @@ static int read_tip(struct pg_reader *r, const struct query *q, struct answer *r
 
 /* Adds the message with this id, if there is one. */
 static int one_message(struct pg_reader *r, const struct query *q, struct str id,
-                        struct answer *ret)
+                       struct answer *ret)
 {
     struct pg_call c;
     PGresult *rows;

@@ -56,11 +56,12 @@ static bool has_input(const struct task_record *t)
 #undef R
 #undef T
 
-static void put_for_task(struct store_pg *s, enum pg_stmt stmt, int64_t task_key)
+/* A statement about one number: a key, or a time. */
+static void put_number(struct store_pg *s, enum pg_stmt stmt, int64_t number)
 {
     struct pg_call c;
     pg_begin(&c, &s->writer, stmt);
-    pg_int(&c, task_key);
+    pg_int(&c, number);
     pg_send(&c);
 }
 
@@ -84,7 +85,7 @@ static void pg_put_task_new(struct store_pg *s, const struct op *op)
         pg_send(&c);
     }
     if (has_ended)
-        put_for_task(s, PG_USAGE_ENDED, t->key);
+        put_number(s, PG_USAGE_ENDED, t->key);
 }
 
 static void pg_put_task_set(struct store_pg *s, const struct op *op)
@@ -92,17 +93,17 @@ static void pg_put_task_set(struct store_pg *s, const struct op *op)
     bool ends = status_is_terminal(op->state->status);
     struct pg_call c;
     if (ends)
-        put_for_task(s, PG_USAGE_FORGET, op->task_key); /* a batch may repeat it */
+        put_number(s, PG_USAGE_FORGET, op->task_key); /* a batch may repeat it */
     pg_begin(&c, &s->writer, PG_TASK_SET);
     pg_int(&c, op->task_key);
     bind_state(&c, op->state);
     pg_send(&c);
     if (!ends)
         return;
-    put_for_task(s, PG_CONTEXT_GONE, op->task_key);
-    put_for_task(s, PG_MARK_GONE, op->task_key);
-    put_for_task(s, PG_NOTES_GONE, op->task_key);
-    put_for_task(s, PG_USAGE_ENDED, op->task_key);
+    put_number(s, PG_CONTEXT_GONE, op->task_key);
+    put_number(s, PG_MARK_GONE, op->task_key);
+    put_number(s, PG_NOTES_GONE, op->task_key);
+    put_number(s, PG_USAGE_ENDED, op->task_key);
 }
 
 /* --- lines ------------------------------------------------------------------------------------ */
@@ -149,9 +150,10 @@ static void pg_put_conversation(struct store_pg *s, const struct op *op)
  * inboxes, which may be large, are named in garbage and removed in pieces. */
 static void pg_put_delete(struct store_pg *s, const struct op *op)
 {
-    static const enum pg_stmt steps[] = {PG_USAGE_FORGET_ALL,   PG_GARBAGE_ADD, PG_TASKS_DELETE,
-                                         PG_MESSAGES_DELETE,    PG_KEYS_DELETE, PG_NOTICES_DELETE,
-                                         PG_CONVERSATION_DELETE};
+    static const enum pg_stmt steps[] = {
+        PG_USAGE_FORGET_ALL, PG_GARBAGE_ADD,      PG_TASKS_DELETE,
+        PG_MESSAGES_DELETE,  PG_KEYS_DELETE,      PG_NOTICES_DELETE,
+        PG_FILES_DELETE,     PG_FILE_USES_DELETE, PG_CONVERSATION_DELETE};
     s->deletes = true;
     for (size_t i = 0; i < countof(steps); i++) {
         struct pg_call c;
@@ -255,6 +257,14 @@ static void pg_put_outbox(struct store_pg *s, const struct op *op)
     pg_send(&c);
 }
 
+static void pg_put_files_remove(struct store_pg *s, const struct op *op)
+{
+    struct pg_call c;
+    pg_begin(&c, &s->writer, PG_FILES_REMOVE);
+    pg_text(&c, op->key);
+    pg_send(&c);
+}
+
 static void pg_put_revoke(struct store_pg *s, const struct op *op)
 {
     struct pg_call c;
@@ -290,6 +300,7 @@ static void pg_put_events_remove(struct store_pg *s, const struct op *op)
 static int pg_put_task_remove(struct store_pg *s, const struct op *op)
 {
     static const enum pg_stmt empty[] = {PG_EMPTY_MESSAGES_DELETE, PG_EMPTY_CONVERSATION_DELETE};
+    static const enum pg_stmt files[] = {PG_TASK_FILES_DELETE, PG_TASK_FILE_USES_DELETE};
     struct pg_call c;
     PGresult *r;
     pg_begin(&c, &s->writer, PG_HAS_ENDED);
@@ -309,6 +320,12 @@ static int pg_put_task_remove(struct store_pg *s, const struct op *op)
     pg_text(&c, op->task_id);
     pg_int(&c, op->freed);
     pg_send(&c);
+    for (size_t i = 0; i < countof(files); i++) {
+        pg_begin(&c, &s->writer, files[i]);
+        pg_conversation(&c, op);
+        pg_text(&c, op->task_id);
+        pg_send(&c);
+    }
     pg_put_usage_none(s, op->owner);
     for (size_t i = 0; i < countof(empty); i++) {
         pg_begin(&c, &s->writer, empty[i]);
@@ -328,6 +345,10 @@ static void pg_put_other(struct store_pg *s, const struct op *op)
     case OP_SEAL: pg_put_seal(s, op); return;
     case OP_CONVERSATION: pg_put_conversation(s, op); return;
     case OP_CONVERSATION_DELETE: pg_put_delete(s, op); return;
+    case OP_FILE_PUT: pg_put_file(s, op); return;
+    case OP_FILE_USE: pg_put_file_use(s, op); return;
+    case OP_FILES_EXPIRE: put_number(s, PG_FILES_EXPIRE, op->at); return;
+    case OP_FILES_REMOVE: pg_put_files_remove(s, op); return;
     case OP_REQUEST_KEY: pg_put_request_key(s, op); return;
     case OP_ACK: pg_put_ack(s, op); return;
     case OP_INBOX_PUT: pg_put_inbox(s, op); return;
@@ -335,9 +356,9 @@ static void pg_put_other(struct store_pg *s, const struct op *op)
     case OP_MARK: pg_put_mark(s, op); return;
     case OP_NOTE: pg_put_note(s, op); return;
     case OP_NOTICE_PUT: pg_put_notice(s, op); return;
-    case OP_NOTICE_TAKE: put_for_task(s, PG_NOTICE_TAKE, op->task_key); return;
+    case OP_NOTICE_TAKE: put_number(s, PG_NOTICE_TAKE, op->task_key); return;
     case OP_OUTBOX_PUT: pg_put_outbox(s, op); return;
-    case OP_OUTBOX_TAKE: put_for_task(s, PG_OUTBOX_TAKE, op->task_key); return;
+    case OP_OUTBOX_TAKE: put_number(s, PG_OUTBOX_TAKE, op->task_key); return;
     case OP_REVOKE: pg_put_revoke(s, op); return;
     case OP_EVENTS_REMOVE: pg_put_events_remove(s, op); return;
     case OP_MESSAGE:
@@ -423,7 +444,7 @@ static int pg_collect_task(struct store_pg *s, const struct pg_garbage *g, int64
         return status;
     size_t n = *budget <= 0 ? 0 : g->keeps_record ? 1 : countof(rest); /* 0: there may be more */
     for (size_t i = 0; i < n; i++)
-        put_for_task(s, rest[i], g->task_key);
+        put_number(s, rest[i], g->task_key);
     return pg_flush(&s->writer, NULL, NULL);
 }
 
