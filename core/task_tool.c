@@ -195,8 +195,8 @@ static bool ask_first(struct tool_use *use)
     return asks;
 }
 
-/* An immediate tool has no effect, and its answer is in the batch of its call, unless it had to wait
- * for a budget. */
+/* An immediate tool has no effect, and its answer is in the batch of its call, unless it had to
+ * wait for a budget. */
 static void use_tool(struct tool_use *use)
 {
     struct buf output = {0};

@@ -290,7 +290,11 @@ static int doctor(const struct options *o)
     const char *why = spool_probe();
     if (why)
         printf("no agent outlives the gateway here: %s\n", why);
-    int code = doctor_run(config.data, o->full, put_bounds, &commands);
+    bool postgres = config.store.kind == STORE_POSTGRES;
+    int code = postgres
+                   ? doctor_run_postgres(config.store.url_file,
+                                         config.store.durability == DURABLE_REPLICATED, o->full)
+                   : doctor_run(config.data, o->full, put_bounds, &commands);
     config_done(&config);
     return code;
 }
@@ -302,7 +306,10 @@ static int backup(const struct options *o, const char *file)
         return say_usage("backup needs a file to write to");
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
-    int code = backup_run(config.data, file);
+    bool postgres = config.store.kind == STORE_POSTGRES;
+    if (postgres)
+        fprintf(stderr, "holdfast: the store is on PostgreSQL: make its backup with pg_dump\n");
+    int code = postgres ? EXIT_BAD_CONFIG : backup_run(config.data, file);
     config_done(&config);
     return code;
 }
