@@ -45,6 +45,14 @@ typedef void (*store_pg_say_fn)(void *arg, bool is_wrong, const char *sentence);
 bool store_pg_check(const struct store_pg_options *options, bool full, store_pg_say_fn say,
                     void *arg);
 
+/* Copies a store from a data directory with SQLite's to an empty database, or to a new directory,
+ * and compares each row.  Nobody may use either.  False: what is wrong was said, and nothing has
+ * changed. */
+bool store_pg_import(const struct store_pg_options *options, const char *dir, store_pg_say_fn say,
+                     void *arg);
+bool store_pg_export(const struct store_pg_options *options, const char *dir, store_pg_say_fn say,
+                     void *arg);
+
 /* Any thread: another process has the store.  The next commit says so too. */
 bool store_pg_is_fenced(struct store_pg *store);
 /* Any thread; "" when nothing ever failed. */

@@ -24,6 +24,20 @@ bool store_pg_check(const struct store_pg_options *options, bool full, store_pg_
     return false;
 }
 
+bool store_pg_import(const struct store_pg_options *options, const char *dir, store_pg_say_fn say,
+                     void *arg)
+{
+    (void)dir;
+    return store_pg_check(options, false, say, arg);
+}
+
+bool store_pg_export(const struct store_pg_options *options, const char *dir, store_pg_say_fn say,
+                     void *arg)
+{
+    (void)dir;
+    return store_pg_check(options, false, say, arg);
+}
+
 bool store_pg_is_fenced(struct store_pg *store)
 {
     (void)store;

@@ -378,12 +378,12 @@ static void compare_files(struct world *w)
         }
     for (size_t i = 0; i < countof(blobs); i++) {
         struct query q = {.kind = QUERY_BLOB, .key = str_of(blobs[i])};
-        assert_int_equal(ask_status(w->memory, q), ask_status(w->sqlite, q));
+        assert_int_equal(ask_status(w->memory, q), ask_status(w->other, q));
     }
     struct query gone = {.kind = QUERY_FILES_GONE};
-    assert_int_equal(ask(w->memory, gone)->n_files, ask(w->sqlite, gone)->n_files);
+    assert_int_equal(ask(w->memory, gone)->n_files, ask(w->other, gone)->n_files);
     for (size_t i = 0; i < w->memory->answer.n_files; i++) {
-        const struct file_record *a = &w->memory->answer.files[i], *b = &w->sqlite->answer.files[i];
+        const struct file_record *a = &w->memory->answer.files[i], *b = &w->other->answer.files[i];
         assert_true(str_eq(a->blob, b->blob) && a->shares == b->shares);
     }
 }

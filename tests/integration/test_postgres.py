@@ -219,3 +219,74 @@ def test_server_that_is_not_there_is_one_clear_error(folder):
     gateway._finish()
     assert "cannot reach the server" in "\n".join(gateway.log)
     gateway.close()
+
+
+def doctor(gateway, *more):
+    done = run("doctor", "--config", str(gateway.folder / "config.json"), *more)
+    return done.returncode, done.stdout
+
+
+def test_doctor_looks_at_the_server_and_at_what_is_on_it(server, folder):
+    with Gateway(config(server, folder, "doctor")) as gateway:
+        with Client(gateway) as client:
+            task, _ = client.finish({"flood": 300, "bytes": 200})
+        code, said = doctor(gateway, "--full")
+        assert code == 0, said
+        assert "PostgreSQL 1" in said and 'gateway "one" has it' in said and "1 tasks" in said
+        assert "synchronous standbys: none" in said
+        server.sql("ALTER SYSTEM SET autovacuum = off")
+        server.sql("SELECT pg_reload_conf()")
+        wait_until(lambda: "WRONG autovacuum is off" in doctor(gateway)[1], "doctor's finding")
+        server.sql("ALTER SYSTEM RESET autovacuum")
+        server.sql("SELECT pg_reload_conf()")
+        wait_until(lambda: server.sql("SELECT count(*) FROM journal", "doctor") == "0"
+                   or server.sql("SELECT count(*) FROM blocks", "doctor") != "0", "the task's blocks")
+        server.sql("DELETE FROM blocks WHERE first = (SELECT max(first) FROM blocks)", "doctor")
+        server.sql("UPDATE tasks SET head = head + 1", "doctor")
+        server.sql("DELETE FROM conversations", "doctor")
+        code, said = doctor(gateway, "--full")
+        assert code == 1 and f"WRONG task {task['task_id']} hangs on no conversation" in said
+
+
+def test_import_brings_a_data_directory_over_and_back(server, folder):
+    """What a client sees is the same on both sides, byte for byte."""
+    keys = {"auth": {"keys": [{"kid": "k", "alg": "HS256", "secret_file": str(folder / "secret")}]}}
+    over = {**config(server, folder, "import"), **keys}
+    sqlite = {"store": {"kind": "sqlite"}, **keys}
+    token = lambda gateway: run("token", "--sub", "ann", "--config", str(gateway.folder / "config.json")).stdout.strip()
+
+    def seen(gateway, tasks):
+        with Client(gateway, token=token(gateway)) as client:
+            for task in tasks:
+                client.replay(task, 0)
+            return ([client.raw_events(task) for task in tasks], client.call("conversations"),
+                    [client.call("open", conversation_id=task["conversation_id"])["messages"] for task in tasks])
+
+    with tempfile.TemporaryDirectory(prefix="holdfast-test-") as here, \
+            tempfile.TemporaryDirectory(prefix="holdfast-test-") as there:
+        with Gateway(sqlite, folder=here) as one:
+            with Client(one, token=token(one)) as client:
+                tasks = [client.finish({"token": "said"}, {"flood": 300, "bytes": 90})[0] for _ in range(3)]
+            before = seen(one, tasks)
+        two = Gateway(over, folder=there)
+        two.mark = "none"
+        two.command()
+        files = ("--config", str(pathlib.Path(there) / "config.json"))
+        done = run("import", *files, str(one.data))
+        assert done.returncode == 0, done.stdout
+        again = run("import", *files, str(one.data))
+        assert again.returncode == 1 and "take an empty database" in again.stdout
+        with two:
+            assert seen(two, tasks) == before
+            with Client(two, token=token(two)) as client:
+                newer, _ = client.finish({"token": "more"})
+                assert newer["task_id"] > tasks[-1]["task_id"]
+            after = seen(two, [*tasks, newer])
+        back = pathlib.Path(here) / "back"
+        done = run("export", *files, str(back))
+        assert done.returncode == 0, done.stdout
+        assert run("doctor", "--data", str(back), "--full").stdout.count("WRONG") == (1 if os.geteuid() == 0 else 0)
+        shutil.rmtree(one.data)
+        back.rename(one.data)
+        with Gateway(sqlite, folder=here) as one:
+            assert seen(one, [*tasks, newer]) == after
