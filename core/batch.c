@@ -126,6 +126,17 @@ static struct outbox_record *outbox_copy(struct batch *b, const struct outbox_re
     return to;
 }
 
+static struct file_record *batch_copy_file(struct batch *b, const struct file_record *from)
+{
+    struct file_record *to = arena_alloc(&b->chunks, sizeof *to);
+    *to = *from;
+#define T(name) to->name = batch_copy(b, from->name);
+    FILE_NAMES(T)
+    FILE_TEXTS(T)
+#undef T
+    return to;
+}
+
 void batch_set_state(struct batch *b, struct op *op, const struct task_state *state)
 {
     *op->state = state_copy(b, state);
@@ -171,5 +182,7 @@ struct op *batch_put(struct batch *b, const struct op *op)
         to->notice = notice_copy(b, op->notice);
     if (op->outbox)
         to->outbox = outbox_copy(b, op->outbox);
+    if (op->file)
+        to->file = batch_copy_file(b, op->file);
     return to;
 }

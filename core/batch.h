@@ -28,7 +28,8 @@ enum op_kind {
     OP_CONVERSATION, /* owner, conversation_id, title?, agent?, at, turns: created when missing;
                       * title applies only where none is set, or always with force; at moves
                       * updated_at */
-    OP_CONVERSATION_DELETE, /* owner, conversation_id: it, its messages, tasks, events, keys */
+    OP_CONVERSATION_DELETE, /* owner, conversation_id: it, its messages, tasks, events, keys; its
+                             * files are gone */
     OP_REQUEST_KEY,         /* owner, key, conversation_id, task_id, at */
     OP_ACK,                 /* owner, conversation_id, key = task_id: acked becomes true */
     OP_INBOX_PUT,           /* task_key, first = position, bytes = line: an inbox message */
@@ -44,12 +45,18 @@ enum op_kind {
     OP_OUTBOX_PUT,    /* outbox: its key is fresh */
     OP_OUTBOX_TAKE,   /* task_key = the key: it was delivered, or abandoned */
     OP_REVOKE,        /* owner, at: the owner is revoked until then; 0: the revocation is lifted */
+    OP_FILE_PUT,      /* file: a new row; its id is fresh, and its bytes are stored */
+    OP_FILE_USE,      /* owner, conversation_id, task_id, key = file_id: the task names the file,
+                       * which lives as long as the task; nothing when the file is gone */
+    OP_FILES_EXPIRE,  /* at: the files from before it that no task has named are gone */
+    OP_FILES_REMOVE,  /* key = blob: the rows of it that are gone are removed */
     OP_TASK_REMOVE, /* owner, conversation_id, task_id, task_key of such a task, freed, at: removed
-                     * with its events, messages and request keys; the conversation too when nothing
-                     * is left in it and it has not changed since at.  A question that another task
-                     * answers (question_id) becomes that task's, the first one's of several.
-                     * Children of a removed message hang on its parent, and behind what it was
-                     * behind; the tip is then the newest message below that parent. */
+                     * with its events, messages and request keys; files that only it names are
+                     * gone; the conversation too when nothing is left in it and it has not changed
+                     * since at.  A question that another task answers (question_id) becomes that
+                     * task's, the first one's of several.  Children of a removed message hang on
+                     * its parent, and behind what it was behind; the tip is then the newest message
+                     * below that parent. */
 };
 
 /* Numbers of notes: those that are replaced, and those that are kept, from NOTE_FIRST on. */
@@ -110,6 +117,7 @@ struct op {
     struct placed *placed;          /* of OP_MESSAGE and OP_BRANCH, made by batch_put */
     struct notice_record *notice;   /* OP_NOTICE_PUT */
     struct outbox_record *outbox;   /* OP_OUTBOX_PUT */
+    struct file_record *file;       /* OP_FILE_PUT */
 };
 
 struct batch {

@@ -51,6 +51,12 @@ struct outbox_record *answer_add_outbox(struct answer *a)
     return &a->outbox[a->n_outbox - 1];
 }
 
+struct file_record *answer_add_file(struct answer *a)
+{
+    a->files = add_row(a, a->files, &a->n_files, sizeof *a->files);
+    return &a->files[a->n_files - 1];
+}
+
 void answer_add_block(struct answer *a, struct block *b)
 {
     a->blocks = add_row(a, a->blocks, &a->n_blocks, sizeof(struct block *));
@@ -112,4 +118,9 @@ int64_t task_record_cost(const struct task_record *t)
     size_t said = t->input.n + s->output.n;
     return (int64_t)(TASK_ROW_BYTES + said + (talks ? said : 0) + t->metadata.n + s->result.n +
                      s->undelivered.n + s->answers.n);
+}
+
+int64_t file_record_cost(const struct file_record *file)
+{
+    return TASK_ROW_BYTES + file->size;
 }

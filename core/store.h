@@ -65,14 +65,20 @@ enum query_kind {
     QUERY_FULL,   /* at (bytes), before? (an owner, exclusive), limit -> the usage of each owner who
                    * has more, by owner: for the start */
     QUERY_OUTBOX, /* key (a hook), after (a key), limit, max_bytes -> undelivered entries */
-    QUERY_REVOKED, /* before? (an owner, exclusive), limit -> revocations, by owner */
+    QUERY_REVOKED,    /* before? (an owner, exclusive), limit -> revocations, by owner */
+    QUERY_FILE,       /* owner, conversation_id, key = file_id -> one file */
+    QUERY_UPLOAD,     /* owner, conversation_id, key = the upload's -> one file */
+    QUERY_BLOB,       /* key = blob -> one file that has these bytes, of any owner */
+    QUERY_FILES_GONE, /* limit -> files that are gone, of all owners, one for each blob */
 };
 
-/* An owner's usage of the store: the lines in blocks, and this much for each task that has ended.
+/* An owner's usage of the store: the lines in blocks, this much for each task that has ended, and
+ * the size of each file with a row's.
  * A conversation's messages are its tasks' inputs and outputs, so those of chat and notice tasks
  * count twice.  A running task counts once its lines are sealed, or it has ended. */
 #define TASK_ROW_BYTES 1024
 int64_t task_record_cost(const struct task_record *task);
+int64_t file_record_cost(const struct file_record *file);
 
 /* Every answer is bounded: it ends early, with more set, when its rows exceed max_bytes, but never
  * before its first row. 0 for max_bytes, or a larger value, means this; 0 for limit means no
@@ -114,6 +120,8 @@ struct answer {
     size_t n_outbox;
     struct owner_record *owners;
     size_t n_owners;
+    struct file_record *files;
+    size_t n_files;
     struct block **blocks; /* the answer's; take one by setting it to NULL */
     size_t n_blocks;
     bool more; /* the list has further rows */
@@ -128,6 +136,7 @@ struct conversation_record *answer_add_conversation(struct answer *a);
 struct notice_record *answer_add_notice(struct answer *a);
 struct owner_record *answer_add_owner(struct answer *a);
 struct outbox_record *answer_add_outbox(struct answer *a);
+struct file_record *answer_add_file(struct answer *a);
 void answer_add_block(struct answer *a, struct block *b); /* takes ownership of the block */
 void answer_reverse(struct answer *a);                    /* order of tasks and of messages */
 /* Whether a row of next bytes may follow that many rows and bytes. */
@@ -151,8 +160,8 @@ struct store_ops {
     void *(*reader_open)(void *store);
     void (*reader_close)(void *reader);
     /* Answers from a snapshot that holds everything committed before the call.  Only QUERY_TASK,
-     * QUERY_KEY, QUERY_TURN and QUERY_CONVERSATION give STORE_NOT_FOUND. ret is empty on
-     * failure. */
+     * QUERY_KEY, QUERY_TURN, QUERY_CONVERSATION, QUERY_FILE, QUERY_UPLOAD and QUERY_BLOB give
+     * STORE_NOT_FOUND, the last three also for files that are gone. ret is empty on failure. */
     int (*query)(void *reader, const struct query *query, struct answer *ret);
     /* Housekeeping between commits on the writer's thread (checkpoints); may be NULL. */
     void (*idle)(void *store);

@@ -314,6 +314,7 @@ static void apply_delete(struct memory *m, const struct op *op)
             memory_rows_remove(&m->notices, i);
         }
     }
+    memory_files_delete(m, op);
 }
 
 static void apply_notice_take(struct memory *m, const struct op *op)
@@ -422,6 +423,13 @@ static void apply(struct memory *m, const struct op *op)
     case OP_OUTBOX_TAKE: memory_outbox_take(m, op); return;
     case OP_REVOKE: memory_revoke(m, op); return;
     case OP_TASK_REMOVE: memory_task_remove(m, op); return;
+    case OP_FILE_PUT:
+        memory_file_put(m, op);
+        note_id(m, op->file->file_id);
+        return;
+    case OP_FILE_USE: memory_file_use(m, op); return;
+    case OP_FILES_EXPIRE: memory_files_expire(m, op); return;
+    case OP_FILES_REMOVE: memory_files_remove(m, op); return;
     case OP_ACK:
         apply_to_task(memory_task_find(m, op->owner, op->conversation_id, op->key), op);
         return;
@@ -533,6 +541,7 @@ static void memory_close(void *store)
         notice_free(m->notices.at[i]);
     memory_revocations_done(m);
     memory_outbox_done(m);
+    memory_files_done(m);
     free(m->notices.at);
     free(m->tasks.at);
     free(m->messages.at);

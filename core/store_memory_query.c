@@ -313,6 +313,10 @@ int memory_ask(const struct memory *m, const struct query *q, struct answer *ret
     case QUERY_FULL: return memory_ask_usage(m, q, ret);
     case QUERY_OUTBOX: return memory_ask_outbox(m, q, ret);
     case QUERY_REVOKED: return memory_ask_revoked(m, q, ret);
+    case QUERY_FILE:
+    case QUERY_UPLOAD:
+    case QUERY_BLOB:
+    case QUERY_FILES_GONE: return memory_ask_files(m, q, ret);
     }
     UNREACHABLE();
 }

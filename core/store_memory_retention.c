@@ -92,6 +92,7 @@ void memory_task_remove(struct memory *m, const struct op *op)
     ASSERT(status_is_terminal(t->record.state.status) && t->tail.bytes.len == 0);
     memory_messages_of_task_remove(m, op);
     remove_keys(m, op);
+    memory_files_delete(m, op);
     for (size_t i = 0; i < m->tasks.n; i++)
         if (m->tasks.at[i] == t)
             memory_rows_remove(&m->tasks, i);
@@ -194,6 +195,14 @@ int memory_ask_usage(const struct memory *m, const struct query *q, struct answe
             ret->owners[0].value += usage_of(t);
         else if (usage_of(t) && (q->kind == QUERY_FULL || str_eq(t->record.owner, q->owner)))
             add_usage(ret, t->record.owner, usage_of(t));
+    }
+    for (size_t i = 0; i < m->files.n; i++) {
+        const struct mem_file *f = m->files.at[i];
+        bool asked = q->kind == QUERY_FULL || str_eq(f->record.owner, q->owner);
+        if (is_all)
+            ret->owners[0].value += f->record.size;
+        else if (f->state != FILE_GONE && asked)
+            add_usage(ret, f->record.owner, file_record_cost(&f->record));
     }
     if (q->kind == QUERY_FULL)
         keep_full(ret, q);

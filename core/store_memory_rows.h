@@ -53,6 +53,19 @@ struct mem_outbox {
     struct arena_chunk *chunks;
 };
 
+enum mem_file_state { FILE_NEW, FILE_USED, FILE_GONE };
+
+struct mem_file {
+    struct file_record record;
+    enum mem_file_state state;
+    struct arena_chunk *chunks;
+};
+
+struct mem_file_use {
+    struct str owner, conversation_id, task_id, file_id;
+    struct arena_chunk *chunks;
+};
+
 struct mem_revocation {
     char *owner;
     int64_t until;
@@ -71,6 +84,7 @@ struct rows {
 
 struct memory {
     struct rows tasks, messages, conversations, keys, notices, revocations, outbox;
+    struct rows files, file_uses;
     struct store_start start;
 };
 
@@ -103,6 +117,14 @@ int memory_ask_outbox(const struct memory *m, const struct query *q, struct answ
 void memory_revoke(struct memory *m, const struct op *op);
 void memory_revocations_done(struct memory *m);
 int memory_ask_revoked(const struct memory *m, const struct query *q, struct answer *ret);
+void memory_file_put(struct memory *m, const struct op *op);
+void memory_file_use(struct memory *m, const struct op *op);
+void memory_files_expire(struct memory *m, const struct op *op);
+void memory_files_remove(struct memory *m, const struct op *op);
+/* Those of the conversation, or with a task_id those that only this task names, are gone. */
+void memory_files_delete(struct memory *m, const struct op *op);
+void memory_files_done(struct memory *m);
+int memory_ask_files(const struct memory *m, const struct query *q, struct answer *ret);
 int memory_ask_usage(const struct memory *m, const struct query *q, struct answer *ret);
 
 /* Rows and everything that they own. */

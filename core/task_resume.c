@@ -125,6 +125,15 @@ static void count_attempts(struct task_past *p, const struct event_parts *event)
         p->vain = 0;
 }
 
+static void recall_budget(struct task *t, const struct event_parts *event)
+{
+    struct js_doc *doc = &t->hub->doc;
+    bool asks = event->event == EVENT_INPUT_REQUIRED || event->event == EVENT_INPUT_RECEIVED;
+    if (!asks ||
+        (js_parse(doc, event->data.p, event->data.n, JS_OURS) && js_type(doc, 0) == JS_OBJECT))
+        budget_recall(&t->work->past->budget, event, doc, 0);
+}
+
 /* The event is in said and among the questions already. */
 void task_past_event(struct task *t, const struct event_parts *event)
 {
@@ -140,6 +149,7 @@ void task_past_event(struct task *t, const struct event_parts *event)
         task_past_call(t, event);
     count_questions(t, event);
     count_attempts(p, event);
+    recall_budget(t, event);
     recall(t, &(struct recalled){.event = event});
 }
 

@@ -9,7 +9,9 @@
 #include "gateway/agents/agents.h"
 #include "gateway/agents/exec_kept.h"
 #include "gateway/agents/workers.h"
+#include "gateway/base/audit.h"
 #include "gateway/fetch/webhook.h"
+#include "gateway/files/files.h"
 #include "gateway/models/model_stats.h"
 
 enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
@@ -111,11 +113,10 @@ static void tasks_resumed(struct server *s, struct buf *out, const char *name)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->n_agents; i++) {
+        const char *kind = s->agents[i].ops->kind;
         bool seen = !s->agents[i].goes_on;
         for (size_t j = 0; j < i; j++)
-            seen = seen || (s->agents[j].goes_on &&
-                            strcmp(s->agents[j].ops->kind, s->agents[i].ops->kind) == 0);
-        const char *kind = s->agents[i].ops->kind;
+            seen |= s->agents[j].goes_on && strcmp(s->agents[j].ops->kind, kind) == 0;
         n += !seen;
         if (!seen)
             buf_putf(out, "%s{kind=\"%s\",why=\"restart\"} %" PRIu64 "\n", name, kind,
@@ -231,6 +232,44 @@ static void limits(struct server *s, struct buf *out, const char *name)
     _Static_assert(countof(names) == N_LIMITS, "by enum hub_limit");
     for (size_t i = 0; i < countof(names); i++)
         buf_putf(out, "%s{limit=\"%s\"} %" PRIu64 "\n", name, names[i], s->hub.stats.limit_hits[i]);
+}
+
+static const char *const verb_names[N_VERBS] = {
+#define X(name, wire, flags) [name] = wire,
+    VERB_TABLE(X)
+#undef X
+};
+
+static void requests(struct server *s, struct buf *out, const char *name)
+{
+    for (int i = VERB_CHAT; i < N_VERBS; i++) /* those before are the session's own */
+        buf_putf(out, "%s{verb=\"%s\"} %" PRIu64 "\n", name, verb_names[i],
+                 s->hub.stats.requests[i]);
+}
+
+static void request_errors(struct server *s, struct buf *out, const char *name)
+{
+    for (int i = ERR_NONE + 1; i < N_ERRORS; i++)
+        buf_putf(out, "%s{code=\"%s\"} %" PRIu64 "\n", name, error_code((enum error)i),
+                 s->hub.stats.refusals[i]);
+}
+
+static void refusals(struct server *s, struct buf *out, const char *name)
+{
+    static const char *const causes[] = {
+#define X(name, label) label,
+        REFUSAL_TABLE(X)
+#undef X
+    };
+    for (size_t i = 0; i < countof(causes); i++)
+        buf_putf(out, "%s{cause=\"%s\"} %" PRIu64 "\n", name, causes[i], s->front.refusals[i]);
+}
+
+static void audit_lines(struct server *s, struct buf *out, const char *name)
+{
+    struct audit_stats stats = audit_stats(s->audit);
+    metrics_put(out, name, "{outcome=\"written\"}", stats.written);
+    metrics_put(out, name, "{outcome=\"lost\"}", stats.lost);
 }
 
 static void cache(struct server *s, struct buf *out, const char *name)
@@ -391,6 +430,41 @@ static void damages(struct server *s, struct buf *out, const char *name)
     metrics_put(out, name, "", s->hub.stats.damages);
 }
 
+static struct files_stats files_now(const struct server *s)
+{
+    return s->files ? *files_stats(s->files) : (struct files_stats){0};
+}
+
+static void file_uploads(struct server *s, struct buf *out, const char *name)
+{
+    struct files_stats st = files_now(s);
+    metrics_put(out, name, "{outcome=\"stored\"}", st.stored);
+    metrics_put(out, name, "{outcome=\"refused\"}", st.refused);
+    metrics_put(out, name, "{outcome=\"cut\"}", st.cut);
+}
+
+static void file_bytes(struct server *s, struct buf *out, const char *name)
+{
+    struct files_stats st = files_now(s);
+    metrics_put(out, name, "{direction=\"in\"}", st.stored_bytes);
+    metrics_put(out, name, "{direction=\"out\"}", st.read_bytes);
+}
+
+static void files_uploading(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", files_now(s).uploading);
+}
+
+static void files_swept(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", files_now(s).swept);
+}
+
+static void file_failures(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", files_now(s).failures);
+}
+
 /* --- models ----------------------------------------------------------------------------------- */
 
 struct model_row {
@@ -462,12 +536,10 @@ static const struct metric metrics[] = {
     {"holdfast_closes_total", COUNTER, "Closed connections, by the gateway's close code.", closes},
     {"holdfast_tasks", GAUGE, "Live tasks, by status and agent.", tasks},
     {"holdfast_tasks_ended_total", COUNTER, "Ended tasks, by status.", tasks_ended},
-    {"holdfast_tasks_resumed_total", COUNTER, "Tasks that went on after a restart of the gateway.",
-     tasks_resumed},
+    {"holdfast_tasks_resumed_total", COUNTER, "Tasks that went on after a restart.", tasks_resumed},
     {"holdfast_tasks_not_resumed_total", COUNTER,
      "Tasks that a restart ended as orphaned, by the reason.", tasks_not_resumed},
-    {"holdfast_held_agents", GAUGE, "Programs that outlive the gateway, and their sockets.",
-     held_agents},
+    {"holdfast_held_agents", GAUGE, "Programs that outlive the gateway.", held_agents},
     {"holdfast_retracted_bytes_total", COUNTER,
      "Text that was withdrawn because its step was done anew.", retracted},
     {"holdfast_unknown_effects_total", COUNTER,
@@ -491,6 +563,13 @@ static const struct metric metrics[] = {
      "Times that events of a task were not on disk as they were written.", damages},
     {"holdfast_resume_total", COUNTER, "Resumes, by outcome.", resumes},
     {"holdfast_limit_hits_total", COUNTER, "Requests that met a limit.", limits},
+    {"holdfast_requests_total", COUNTER, "Requests carried out, well or not, by verb.", requests},
+    {"holdfast_request_errors_total", COUNTER, "Requests that got an error, by its code.",
+     request_errors},
+    {"holdfast_refusals_total", COUNTER,
+     "Peers turned away before a request was read, by the cause.", refusals},
+    {"holdfast_audit_lines_total", COUNTER, "Lines of the audit's file, and those that were lost.",
+     audit_lines},
     {"holdfast_replayed_bytes_total", COUNTER, "Events sent from a resume to its caught_up.",
      replayed},
     {"holdfast_replay_cache_bytes", GAUGE, "Blocks of events in memory.", cache},
@@ -502,6 +581,14 @@ static const struct metric metrics[] = {
     {"holdfast_webhook_messages_total", COUNTER,
      "Messages to webhooks: delivered, given up, and failed attempts.", hook_tries},
     {"holdfast_webhook_pending", GAUGE, "Messages to webhooks that wait in memory.", hooks_pending},
+    {"holdfast_file_uploads_total", COUNTER, "Uploads of files, by outcome.", file_uploads},
+    {"holdfast_file_bytes_total", COUNTER, "Bytes of files: of those that were stored, and read.",
+     file_bytes},
+    {"holdfast_file_uploading", GAUGE, "Uploads that are under way.", files_uploading},
+    {"holdfast_files_swept_total", COUNTER, "Stored contents that no file had any more, removed.",
+     files_swept},
+    {"holdfast_file_failures_total", COUNTER, "Times that the folder of files failed.",
+     file_failures},
     {"holdfast_mcp_calls_total", COUNTER, "Calls of tools of MCP servers.", mcp_calls},
     {"holdfast_mcp_failures_total", COUNTER, "Calls of them that failed, by kind.", mcp_failures},
     {"holdfast_mcp_restarts_total", COUNTER, "Times that an MCP server was started again.",

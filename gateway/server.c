@@ -1,5 +1,6 @@
 #include "gateway/server.h"
 
+#include <errno.h>
 #include <openssl/rand.h>
 #include <poll.h>
 #include <stdio.h>
@@ -11,18 +12,22 @@
 #include "core/store_memory.h"
 #include "gateway/agents/agents.h"
 #include "gateway/agents/exec_kept.h"
+#include "gateway/audited.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/descriptors.h"
 #include "gateway/faces/faces.h"
 #include "gateway/fetch/fetch.h"
 #include "gateway/fetch/webhook.h"
+#include "gateway/files/files.h"
+#include "gateway/front/http_files.h"
 #include "gateway/front/listener.h"
 #include "gateway/front/ws.h"
 #include "gateway/metrics.h"
 #include "gateway/notify.h"
 #include "gateway/processes/strays.h"
 #include "gateway/reload.h"
+#include "gateway/store/file_folder.h"
 #include "gateway/store/store_locked.h"
 #include "gateway/workers/worker_ws.h"
 
@@ -181,7 +186,8 @@ static void on_tick(struct timer *timer)
     struct server *s = container_of(timer, struct server, tick);
     report_store(s);
     report_checkpoints(s);
-    front_tick(&s->front);
+    if (s->front.phase != FRONT_STARTING) /* a start waits for a store that takes no commits */
+        front_tick(&s->front);
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
 }
 
@@ -251,11 +257,46 @@ static bool open_store(struct server *s)
     return true;
 }
 
+/* With the store in memory no row would name them after a restart. */
+static bool open_files(struct server *s)
+{
+    void *folder = s->sqlite ? file_folder_open(s->config->data) : NULL;
+    if (!folder && s->sqlite) {
+        log_event(LEVEL_ERROR, "files", "cannot_open", LOG_TEXT("why", strerror(errno)));
+        return false;
+    }
+    if (!folder)
+        return true;
+    s->files = s->front.files = files_open(&s->loop, &s->hub, &file_folder_ops, folder);
+    http_files_init(&s->front);
+    return true;
+}
+
 static void on_deleted(void *arg, struct str owner, struct str conversation_id)
 {
     struct server *s = arg;
     processes_delete(s->terminal.processes, owner, conversation_id);
     agents_forget(s->config, s->agents, s->n_agents, owner, conversation_id);
+}
+
+static void on_told(void *arg, const struct call *c, enum error e)
+{
+    struct server *s = arg;
+    audited_call(s->audit, c, e);
+}
+
+static bool open_audit(struct server *s)
+{
+    struct audit_options o = {s->config->audit.path, s->config->audit.rotate_mib << 20,
+                              s->config->audit.keep};
+    if (!o.path)
+        return true;
+    s->audit = audit_open(&o);
+    if (!s->audit)
+        log_event(LEVEL_ERROR, "audit", "cannot_open", LOG_TEXT("file", o.path),
+                  LOG_TEXT("why", strerror(errno)));
+    s->front.audit = s->audit;
+    return s->audit;
 }
 
 static bool open_hub(struct server *s)
@@ -283,6 +324,7 @@ static bool open_hub(struct server *s)
         .reported = report_task,
         .resumed = report_resumed,
         .deleted = on_deleted,
+        .told = s->audit ? on_told : NULL,
         .arg = s};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
     s->drain.fire = on_drain;
@@ -327,9 +369,10 @@ static void on_restored(void *arg, int status)
     mcp_start(s->mcp);
     front_start(&s->front);
     webhooks_start(s->webhooks);
+    if (s->files)
+        files_start(s->files);
     if (s->front.phase == FRONT_STARTING)
         s->front.phase = FRONT_SERVING;
-    timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
     notify_manager("READY=1\nSTATUS=serving");
     bool v6 = strchr(s->config->listen_host, ':') != NULL;
     printf("{\"event\":\"ready\",\"listen\":\"%s%s%s:%d\",\"version\":\"%s\"}\n", v6 ? "[" : "",
@@ -354,7 +397,7 @@ static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_s
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
-    if (!open_store(s))
+    if (!open_audit(s) || !open_store(s) || !open_files(s))
         return false;
     struct buf faults = {0};
     front_set_auth(&s->front, auth_open(s->config, s->config->data, &faults));
@@ -392,7 +435,7 @@ static bool server_start(struct server *s)
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
     }
-    s->webhooks = webhooks_open(&s->hub, s->fetcher, s->config, error, sizeof error);
+    s->webhooks = webhooks_open(&s->hub, s->fetcher, s->config, s->secrets, error, sizeof error);
     if (!s->webhooks) {
         log_event(LEVEL_ERROR, "webhook", "cannot_open", LOG_TEXT("why", error));
         return false;
@@ -409,6 +452,7 @@ static bool server_start(struct server *s)
     watch_signal(s, &s->sigterm, SIGTERM, on_signal);
     watch_signal(s, &s->sigint, SIGINT, on_signal);
     watch_signal(s, &s->sighup, SIGHUP, on_hangup);
+    timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
     hub_restore(&s->hub, on_restored, s);
     return true;
 }
@@ -442,6 +486,7 @@ static void run_out(struct server *s)
 
 static void server_stop(struct server *s)
 {
+    files_stop(s->files);
     if (s->store_thread) /* first: lws closes a descriptor twice, and it must still be free */
         store_thread_close(s->store_thread, NULL, NULL);
     uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup, &s->sigchld};
@@ -454,6 +499,7 @@ static void server_stop(struct server *s)
         workers_stop(s->workers);
         hub_done(&s->hub);
     }
+    files_close(s->files);
     webhooks_close(s->webhooks);
     agents_free(s->agents, s->n_agents);
     mcp_close(s->mcp);
@@ -466,6 +512,7 @@ static void server_stop(struct server *s)
     uv_loop_close(&s->loop);
     if (s->store)
         s->store_ops->close(s->store);
+    audit_close(s->audit);
     log_hide(NULL);
     secrets_free(s->secrets);
 }

@@ -20,6 +20,7 @@
 #include "gateway/tools/tool_terminal.h"
 
 struct fetcher;
+struct files;
 struct kept;
 struct webhooks;
 struct workers;
@@ -30,11 +31,13 @@ struct server {
     struct hub hub;
     struct front front;
     struct webhooks *webhooks;
+    struct files *files;     /* NULL with the store in memory */
     struct fetcher *fetcher; /* the agents' own requests */
     struct terminal terminal;
     struct mcp *mcp;
     struct kept *kept; /* programs that outlive us; NULL: none can */
     struct workers *workers;
+    struct audit *audit; /* NULL: none */
     struct secrets *secrets; /* of the configuration: taken out of what passes by */
     struct agent *agents;
     size_t n_agents;

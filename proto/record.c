@@ -185,3 +185,12 @@ void conversation_write(struct buf *out, const struct conversation_record *conve
     js_put_int(out, "running", conversation->running);
     buf_putc(out, '}');
 }
+
+void file_put(struct buf *out, const struct file_record *file)
+{
+    js_put_field(out, "file_id", file->file_id);
+    js_put_field(out, "name", file->name);
+    js_put_field(out, "media_type", file->media_type);
+    js_put_int(out, "size", file->size);
+    js_put_field(out, "sha256", file->sha256);
+}

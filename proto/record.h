@@ -132,6 +132,34 @@ struct notice_record {
     struct str source; /* notice_source.key of something that is not a task */
 };
 
+/* A file of an owner.  Its bytes lie elsewhere (core/file_store.h), by their hash: each owner has
+ * hashes of his own, so that nobody learns what others have. */
+#define FILE_NAMES(T)  \
+    T(owner)           \
+    T(conversation_id) \
+    T(file_id) /* a ULID */
+#define FILE_TEXTS(T)                                         \
+    T(name) /* as given; empty for none */                    \
+    T(media_type)                                             \
+    T(sha256) /* of its bytes, in hex */                      \
+    T(blob)   /* where its bytes lie; hex; not on the wire */ \
+    T(upload) /* the key of its upload, or NULL; not on the wire */
+#define FILE_NUMBERS(N) \
+    N(int64_t, size)    \
+    N(int64_t, created_at)
+#define FILE_HASH_LEN 64 /* characters of sha256, and of blob */
+
+struct file_record {
+#define T(name) struct str name;
+#define N(type, name) type name;
+    FILE_NAMES(T)
+    FILE_TEXTS(T)
+    FILE_NUMBERS(N)
+#undef T
+#undef N
+    bool shares; /* QUERY_FILES_GONE: a file that is not gone has the same bytes */
+};
+
 /* A webhook call that has not been delivered yet. */
 struct outbox_record {
     int64_t key;     /* given by core, never reused */
@@ -163,5 +191,7 @@ void task_write(struct buf *out, const struct task_record *task, bool brief);
 void ids_write(struct buf *out, const char *key, struct str ids);
 void message_write(struct buf *out, const struct message_record *message);
 void conversation_write(struct buf *out, const struct conversation_record *conversation);
+/* Its members without braces: file_id, name, media_type, size and sha256. */
+void file_put(struct buf *out, const struct file_record *file);
 
 #endif

@@ -12,12 +12,17 @@
 #include <unistd.h>
 
 #include "gateway/store/data_dir.h"
+#include "gateway/store/file_check.h"
 #include "gateway/store/store_check.h"
 
 /* While it is being made, the copy is FILE.part, beside which SQLite keeps FILE.part-journal.  The
  * process that makes it holds a lock on it, which tells a running backup from the remains of a
  * killed one.  A signal that ends the program removes both files, as a failure does. */
 static char *part, *part_journal;
+/* The copy of files: FILE.files.part, then FILE.files.  The next backup removes what a signal left
+ * of the former. */
+static char *files_part, *files;
+static int64_t n_files;
 
 static void remove_part(void)
 {
@@ -126,6 +131,21 @@ static int part_open(void)
     return -1;
 }
 
+/* After the database, so that each file that it names was there; those that were deleted since are
+ * taken out of it. */
+static int copy_files(const struct data_dir *d, const char *file)
+{
+    struct buf error = {0};
+    file_copy_remove(files_part);
+    int status = file_copy(part, d->path, files_part, &n_files, &error);
+    if (status == STORE_FULL)
+        fprintf(stderr, "holdfast: %s: no room for the copy of files: %s\n", file, error.bytes);
+    else if (status < 0)
+        fprintf(stderr, "holdfast: cannot copy the files to %s: %s\n", files_part, error.bytes);
+    buf_done(&error);
+    return status < 0 ? 1 : 0;
+}
+
 static int fill(const struct data_dir *d, const char *file)
 {
     struct buf error = {0};
@@ -135,8 +155,14 @@ static int fill(const struct data_dir *d, const char *file)
     else if (status < 0)
         fprintf(stderr, "holdfast: cannot copy %s to %s: %s\n", d->database, file, error.bytes);
     buf_done(&error);
-    int code = status < 0 ? 1 : verify(file);
-    return code ? code : publish(file);
+    int code = status < 0 ? 1 : copy_files(d, file);
+    code = code ? code : verify(file);
+    if (code == 0 && n_files > 0 && rename(files_part, files) < 0)
+        code = backup_fail(files, strerror(errno));
+    code = code ? code : publish(file);
+    if (code != 0 && n_files > 0)
+        file_copy_remove(files);
+    return code;
 }
 
 static int backup_copy(const struct data_dir *d, const char *file)
@@ -144,14 +170,18 @@ static int backup_copy(const struct data_dir *d, const char *file)
     struct stat st;
     if (lstat(file, &st) == 0)
         return backup_fail(file, "exists");
+    if (lstat(files, &st) == 0)
+        return backup_fail(files, "exists");
     int fd = part_open();
     if (fd < 0)
         return 1;
     catch_signals(backup_on_signal);
     (void)unlink(part_journal); /* of a run that was killed */
     int code = fill(d, file);
-    if (code != 0)
+    if (code != 0) {
         remove_part();
+        file_copy_remove(files_part);
+    }
     catch_signals(SIG_DFL);
     close(fd); /* last: SQLite has closed it */
     return code;
@@ -174,11 +204,18 @@ int backup_run(const char *data_dir, const char *file)
     }
     part = path_with(file, ".part");
     part_journal = path_with(file, ".part-journal");
+    files = path_with(file, ".files");
+    files_part = path_with(file, ".files.part");
     int code = backup_copy(&d, file);
+    if (code == 0 && n_files > 0)
+        printf("%s: the contents of %" PRId64 " files: restore it as the folder files\n", files,
+               n_files);
     if (code == 0)
         remind_of_key(&d);
     free(part);
     free(part_journal);
+    free(files);
+    free(files_part);
     data_dir_leave(&d);
     return code;
 }

@@ -10,6 +10,7 @@
 #include "gateway/auth/guest_key.h"
 #include "gateway/base/privilege.h"
 #include "gateway/store/data_dir.h"
+#include "gateway/store/file_check.h"
 #include "gateway/store/store_check.h"
 
 static void wrong(size_t *n, const char *path, const char *what)
@@ -68,8 +69,8 @@ static void check_guest_key(const char *path, const struct stat *st, size_t *n)
 
 static void check_files(const struct data_dir *d, size_t *n)
 {
-    static const char *const names[] = {"holdfast.db", "holdfast.db-wal", "holdfast.db-shm", "lock",
-                                        "guest.key"};
+    static const char *const names[] = {"holdfast.db", "holdfast.db-wal", "holdfast.db-shm",
+                                        "lock",        "files",           "guest.key"};
     struct stat st, dir;
     bool knows_dir = stat(d->path, &dir) == 0;
     if (knows_dir)
@@ -107,6 +108,8 @@ static void tell_database(const struct store_check *c, bool in_use)
     printf("%" PRId64 " conversations, %" PRId64 " tasks, %" PRIu64 " events in %" PRId64
            " blocks and %" PRId64 " unsealed tails\n",
            c->n_conversations, c->n_tasks, c->n_events, c->n_blocks, c->n_tails);
+    if (c->n_files)
+        printf("%" PRId64 " files of %" PRId64 " bytes\n", c->n_files, c->file_bytes);
     if (c->n_live)
         printf("%" PRId64 " tasks are live%s\n", c->n_live,
                in_use ? "" : ": the next start ends those that ran, and starts those that waited");
@@ -134,6 +137,7 @@ int doctor_run(const char *data_dir, bool full,
     check_user(&d, &n);
     check_files(&d, &n);
     store_check(d.database, d.is_still, full, &check);
+    file_check(d.database, d.is_still, d.path, full, &check);
     tell_database(&check, d.in_use);
     put_bounds(arg, pid_of(&d), &bounds);
     fwrite(bounds.bytes, 1, bounds.len, stdout);

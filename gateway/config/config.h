@@ -113,7 +113,7 @@ struct config_agent {
     uint32_t grace_s;
     uint32_t after_restart; /* enum after_restart, but for RESTART_BY_KIND */
     uint32_t notify;        /* enum notify */
-    struct {                /* react: until it asks whether to go on; 0: no limit */
+    struct {                /* until it asks whether to go on; 0: no limit */
         uint32_t tokens, tool_calls, seconds;
     } budget;
 };
@@ -242,6 +242,7 @@ struct config {
     struct { /* the rim's limits */
         uint32_t connections, connections_per_address, ipv6_prefix;
         uint32_t face_bytes;
+        uint32_t file_mib;
         uint64_t store_mib_per_owner;
     } rim_limits;
     struct config_texts trusted_proxies;
@@ -281,6 +282,11 @@ struct config {
         uint32_t level;  /* enum log_level */
         uint32_t format; /* enum log_format */
     } log;
+    struct {
+        char *path; /* NULL: none */
+        uint64_t rotate_mib;
+        uint32_t keep;
+    } audit;
 };
 
 /* Reads the file (NULL: defaults alone) and the flags (NULL: none), both of which must outlive ret,

@@ -135,7 +135,7 @@ static const struct key client_keys[] = {
 TABLE(client_table, client_keys);
 
 static const struct key budget_keys[] = {
-    {"tokens", "tokens, by the usage that the model's server counts; 0: no limit",
+    {"tokens", "tokens, by the usage that the model's server or the agent tells; 0: no limit",
      INT(config_agent, budget.tokens, 0, INT32_MAX, 0)},
     {"tool_calls", "tool calls; 0: no limit",
      INT(config_agent, budget.tool_calls, 0, MAX_COUNT, 0)},
@@ -154,8 +154,7 @@ static const struct key agent_keys[] = {
     {"system", "react: the system message", TEXT(config_agent, system, 262144)},
     {"max_turns", "react: limit of model turns for one message of the user",
      INT(config_agent, max_turns, 1, 1000, REACT_MAX_TURNS)},
-    {"budget", "react: what a task may use before it asks its user whether to go on",
-     GROUP(budget_table)},
+    {"budget", "what a task may use before it asks its user whether to go on", GROUP(budget_table)},
     {"tools", "tools that it may call; mcp:SERVER/TOOL, mcp:SERVER/*: those of an entry of mcp",
      TEXTS(config_agent, tools, 64)},
     {"command", "exec, acp: program and arguments", TEXTS(config_agent, command, 1024)},
@@ -257,6 +256,8 @@ static const struct key limit_keys[] = {
      INT(config, rim_limits.connections_per_address, 1, MAX_COUNT, 200)},
     {"face_bytes", "size of one request of a face, which includes its history",
      INT(config, rim_limits.face_bytes, 1024, 64 << 20, 1 << 20)},
+    {"file_mib", "size of one file; 0: none are taken",
+     INT(config, rim_limits.file_mib, 0, 2047, 32)},
     {"ipv6_prefix", "bits of an IPv6 address that identify a peer",
      INT(config, rim_limits.ipv6_prefix, 1, 128, 64)},
     {"requests_per_second", "lines of one connection",
@@ -390,6 +391,15 @@ static const struct key log_keys[] = {
 };
 TABLE(log_table, log_keys);
 
+static const struct key audit_keys[] = {
+    {"path", "file that lines are appended to; without it there is none",
+     TEXT(config, audit.path, MAX_PATH_TEXT)},
+    {"rotate_mib", "size at which it becomes FILE.1, that FILE.2 and so on; 0: at none",
+     INT(config, audit.rotate_mib, 0, 1048576, 100)},
+    {"keep", "how many of these are kept", INT(config, audit.keep, 1, 1000, 10)},
+};
+TABLE(audit_table, audit_keys);
+
 static const struct key root_keys[] = {
     {"listen", "address and port; port 0: any free one", TEXT(config, listen, 128),
      .text = "127.0.0.1:8080"},
@@ -438,6 +448,7 @@ static const struct key root_keys[] = {
     {"drain_s", "how long a stopping gateway waits for its tasks",
      INT(config, drain_s, 0, 86400, 20)},
     {"log", "the log", GROUP(log_table)},
+    {"audit", "who asked, read, answered and cancelled, a line of JSON each", GROUP(audit_table)},
 };
 const struct key_table config_table = {root_keys, countof(root_keys)};
 

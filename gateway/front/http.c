@@ -135,6 +135,7 @@ enum origin_verdict http_check_origin_of(struct front *f, struct lws *wsi, bool 
     enum origin_verdict verdict = origin_check(&f->config->parsed_origins, str_of(origin),
                                                str_of(host), f->config->is_loopback, from_cookie);
     /* A browser hides the reason from the page; the log tells the operator. */
+    f->refusals[REFUSED_ORIGIN] += verdict != ORIGIN_OK;
     if (verdict != ORIGIN_OK)
         log_event_limited(LEVEL_WARN, "http", "refused",
                           LOG_TEXT("why", origin_verdict_text(verdict)));
@@ -202,7 +203,7 @@ static bool add_cors(struct lws *wsi, const char *origin, unsigned char **p, uns
                        http_add(wsi, "access-control-allow-credentials:", "true", p, end) &&
                        http_add(wsi, "access-control-expose-headers:",
                                 "ETag, MCP-Session-Id, Stream-Closed, Stream-Cursor, "
-                                "Stream-Next-Offset, Stream-Up-To-Date",
+                                "Stream-Next-Offset, Stream-Up-To-Date, Upload-Offset",
                                 p, end) &&
                        http_add(wsi, "vary:", "Origin", p, end));
 }
@@ -219,7 +220,7 @@ static bool add_page(struct lws *wsi, const char *encoding, unsigned char **p, u
 /* Head and body in one write. */
 static int answer(struct lws *wsi, const struct answer_head *head, struct str body)
 {
-    size_t cap = LWS_PRE + HEADERS_MAX + body.n;
+    size_t cap = LWS_PRE + HEADERS_MAX + (head->no_body ? 0 : body.n);
     unsigned char *bytes = xalloc(cap);
     unsigned char *start = bytes + LWS_PRE, *p = start, *end = start + HEADERS_MAX - 1;
     /* RFC 9110 section 8.6: without a length. */
@@ -313,18 +314,20 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
               (origin || !lws_add_http_header_content_length(wsi, 0, &p, end)) &&
               add_cors(wsi, origin, &p, end);
     if (ok && origin)
-        ok = http_add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
-             http_add(wsi, "access-control-allow-headers:",
-                      "A2A-Extensions, A2A-Version, Accept, Authorization, Cache-Control, "
-                      "Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, "
-                      "MCP-Protocol-Version, MCP-Session-Id, OpenAI-Organization, OpenAI-Project, "
-                      "Pragma, User-Agent, "
-                      "X-Requested-With, X-Stainless-Arch, X-Stainless-Helper-Method, "
-                      "X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, "
-                      "X-Stainless-Retry-Count, X-Stainless-Runtime, "
-                      "X-Stainless-Runtime-Version, X-Stainless-Timeout",
-                      &p, end) &&
-             http_add(wsi, "access-control-max-age:", "600", &p, end);
+        ok =
+            http_add(wsi, "access-control-allow-methods:", "GET, POST, PATCH, DELETE", &p, end) &&
+            http_add(
+                wsi, "access-control-allow-headers:",
+                "A2A-Extensions, A2A-Version, Accept, Authorization, Cache-Control, "
+                "Content-Disposition, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, "
+                "MCP-Protocol-Version, MCP-Session-Id, OpenAI-Organization, OpenAI-Project, "
+                "Pragma, Range, Upload-Offset, User-Agent, "
+                "X-Requested-With, X-Stainless-Arch, X-Stainless-Helper-Method, "
+                "X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, "
+                "X-Stainless-Retry-Count, X-Stainless-Runtime, "
+                "X-Stainless-Runtime-Version, X-Stainless-Timeout",
+                &p, end) &&
+            http_add(wsi, "access-control-max-age:", "600", &p, end);
     free(origin);
     ok = ok && !lws_finalize_http_header(wsi, &p, end) &&
          lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS) >= 0;

@@ -35,8 +35,8 @@ struct http_json {
     const char *origin;       /* NULL for none */
     const char *name, *value; /* of an extra header, or NULL */
     struct str lines;         /* further ones, `name: value\n` each; they may replace our own */
-    bool is_head;
-    struct str body;
+    bool is_head;             /* the head alone; its length is the body's nevertheless */
+    struct str body;          /* read only when it is sent */
 };
 int http_answer_json(struct lws *wsi, const struct http_json *json);
 int http_answer_preflight(struct front *f, struct lws *wsi);

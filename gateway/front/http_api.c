@@ -6,6 +6,7 @@
 #include "gateway/base/deadline.h"
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
+#include "gateway/front/http_files.h"
 #include "gateway/front/http_head.h"
 #include "gateway/front/lws_quirks.h"
 #include "gateway/front/tcp.h"
@@ -14,138 +15,9 @@
 #define DROPPED_BODY (4u << 20) /* bytes of an unwanted body that are read nevertheless */
 #define BODY_MS 30000           /* for a whole body */
 #define IMPATIENT_MS 1000       /* a peer answered sooner than this may have sent more requests */
-static void make_guest(struct exchange *x);
-/* A row: method, path, verb, parameters of the query that become members, status of a success. */
-#define WIRE(method_, pattern_, verb_, query_, status_)                             \
-    .method = (method_), .pattern = (pattern_), .verb = (verb_), .query = (query_), \
-    .made_status = (status_)
-#define OWN(method_, pattern_, function) \
-    WIRE(method_, pattern_, VERB_HELLO, "", 200), .own = (function)
-
-static const struct route routes[] = {
-    {WIRE(POST, "/v1/conversations/{c}/tasks", VERB_CHAT, "", 201)},
-    {WIRE(GET, "/v1/conversations", VERB_CONVERSATIONS, "limit before", 200)},
-    {WIRE(DELETE, "/v1/conversations/{c}", VERB_DELETE, "", 200)},
-    {WIRE(PATCH, "/v1/conversations/{c}", VERB_TITLE, "", 200)},
-    {WIRE(GET, "/v1/conversations/{c}/tasks", VERB_TASKS, "limit before status turns", 200)},
-    {WIRE(DELETE, "/v1/conversations/{c}/tasks", VERB_CANCEL_ALL, "", 200)},
-    {WIRE(GET, "/v1/conversations/{c}/tasks/{t}", VERB_TASK_GET, "", 200)},
-    {WIRE(DELETE, "/v1/conversations/{c}/tasks/{t}", VERB_CANCEL, "tree", 200)},
-    {WIRE(GET, "/v1/conversations/{c}/tasks/{t}/events", VERB_RESUME, "after coalesce", 200),
-     .is_events = true},
-    {WIRE(POST, "/v1/conversations/{c}/tasks/{t}/messages", VERB_SEND, "", 200)},
-    {WIRE(POST, "/v1/conversations/{c}/tasks/{t}/responses", VERB_RESPOND, "", 200)},
-    {WIRE(POST, "/v1/conversations/{c}/tasks/{t}/webhooks", VERB_WEBHOOK, "", 200)},
-    {WIRE(GET, "/v1/conversations/{c}/tasks/{t}/webhooks", VERB_WEBHOOKS, "", 200)},
-    {WIRE(DELETE, "/v1/conversations/{c}/tasks/{t}/webhooks", VERB_WEBHOOK_DELETE, "webhook_id",
-          200)},
-    {WIRE(GET, "/v1/conversations/{c}/messages", VERB_HISTORY, "limit before all", 200)},
-    {WIRE(POST, "/v1/conversations/{c}/branch", VERB_BRANCH, "", 200)},
-    {WIRE(GET, "/v1/conversations/{c}/results", VERB_RESULTS, "limit before", 200)},
-    {WIRE(POST, "/v1/conversations/{c}/results/ack", VERB_ACK, "", 200)},
-    {OWN(POST, "/v1/guest", make_guest)},
-    {OWN(POST, "/v1/admin/kick", admin_kick), .is_admins = true},
-    {OWN(POST, "/v1/admin/revoke", admin_revoke), .is_admins = true},
-    {OWN(POST, "/v1/admin/unrevoke", admin_unrevoke), .is_admins = true},
-    {OWN(GET, "/v1/admin/revocations", admin_revocations), .is_admins = true},
-};
-
 bool http_api_serves(const char *path)
 {
     return strncmp(path, "/v1/", 4) == 0 || strncmp(path, "/.well-known/", 13) == 0;
-}
-
-/* --- routes ----------------------------------------------------------------------------------- */
-
-static const enum lws_token_indexes uri_of[] = {
-    [GET] = WSI_TOKEN_GET_URI,     [POST] = WSI_TOKEN_POST_URI, [DELETE] = WSI_TOKEN_DELETE_URI,
-    [PATCH] = WSI_TOKEN_PATCH_URI, [HEAD] = WSI_TOKEN_HEAD_URI, [PUT] = WSI_TOKEN_PUT_URI};
-
-static enum method method_of(struct lws *wsi)
-{
-    enum method m = GET;
-    while (m < OTHER && lws_hdr_total_length(wsi, uri_of[m]) <= 0)
-        m++;
-    return m;
-}
-
-/* Walks pattern and path together; a brace matches up to the next slash, or up to the character
- * that follows it in the pattern. */
-static bool match(struct exchange *x, const char *pattern, const char *path)
-{
-    while (*pattern) {
-        if (*pattern != '{') {
-            if (*pattern++ != *path++)
-                return false;
-            continue;
-        }
-        const char ends[] = {'/', pattern[3], 0};
-        char **to = pattern[1] == 'c'   ? &x->conversation_id
-                    : pattern[1] == 't' ? &x->task_id
-                                        : &x->agent;
-        size_t n = strcspn(path, ends);
-        free(*to);
-        *to = xstrdup((struct str){path, n});
-        path += n;
-        pattern += 3;
-    }
-    return *path == 0;
-}
-
-static const struct route *find_in(struct exchange *x, enum method method, const char *path,
-                                   const struct route *table, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (table[i].method == method && (x->is_admins || !table[i].is_admins) &&
-            match(x, table[i].pattern, path))
-            return &table[i];
-    return NULL;
-}
-
-/* A path whose id cannot be one (it contains a slash, encoded or not): another protocol reports it
- * like any other bad id.  Only for a route with one id; if whole, the rest of the path must match
- * too. */
-static const struct route *find_loosely(struct exchange *x, enum method method, const char *path,
-                                        bool whole)
-{
-    size_t len = strlen(path);
-    for (size_t i = 0; i < x->front->n_routes; i++) {
-        const struct route *route = &x->front->routes[i];
-        size_t n = strcspn(route->pattern, "{");
-        if (route->method != method || strncmp(route->pattern + n, "{c}", 3) != 0)
-            continue;
-        const char *rest = route->pattern + n + 3;
-        size_t tail = whole ? strlen(rest) : 0;
-        if (strchr(rest, '{') || strncmp(path, route->pattern, n) != 0 || len < n + tail ||
-            strncmp(path + len - tail, rest, tail) != 0)
-            continue;
-        free(x->conversation_id);
-        x->conversation_id = xstrdup(STR(""));
-        return route;
-    }
-    return NULL;
-}
-
-/* Returns NULL when it was answered.  A bad id may change the path (an encoded slash, a dot), and
- * gets the same answer as any other bad id (PROTOCOL.md section 5). */
-static const struct route *find_route(struct exchange *x, enum method method, const char *path)
-{
-    bool names_task = strstr(path, "/tasks/") || strncmp(path, "/v1/stream/", 11) == 0;
-    bool whole = method == OTHER || lws_quirk_path_is_whole(x->wsi, uri_of[method], &names_task);
-    const struct route *found = NULL;
-    if (whole)
-        found = find_in(x, method, path, routes, countof(routes));
-    if (whole && !found)
-        found = find_in(x, method, path, x->front->routes, x->front->n_routes);
-    if (found && x->is_admins && found->kind)
-        found = NULL; /* the operator speaks no other protocol */
-    if (!found && !x->is_admins && !names_task)
-        found = find_loosely(x, method, path, whole);
-    if (found)
-        return found;
-    http_api_fail(x, ERR_NOT_FOUND,
-                  names_task ? "no such task" : "there is nothing at this path for this method");
-    return NULL;
 }
 
 /* --- identity --------------------------------------------------------------------------------- */
@@ -170,6 +42,7 @@ static enum error identify(struct exchange *x, char *why, size_t n)
         x->owner = owner_ref(f->hub, name);
         x->quota = owner_ref(f->hub, who.quota[0] ? str_of(who.quota) : name);
         x->expires_at_ms = who.expires_at_ms;
+        address_text(f, x->wsi, x->from);
     }
     buf_done(&who.token);
     free(bearer);
@@ -197,6 +70,7 @@ static void put_refusal(struct exchange *x, enum error e, const char *message)
 
 void http_api_fail(struct exchange *x, enum error e, const char *message)
 {
+    x->front->hub->stats.refusals[e]++;
     put_refusal(x, e, message);
     http_api_ready(x, error_status(e));
 }
@@ -217,7 +91,7 @@ static void on_reply(void *arg, enum error e, struct str line)
     http_api_ready(x, again ? 200 : x->route->made_status);
 }
 
-static void make_guest(struct exchange *x)
+void http_api_make_guest(struct exchange *x)
 {
     struct front *f = x->front;
     struct identity who = {0};
@@ -334,7 +208,8 @@ static void carry_out(struct exchange *x)
     if (x->route->is_events)
         sse_follow(x, &req);
     else
-        x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL}, &req, on_reply, x);
+        x->call =
+            hub_request(h, &(struct asker){x->owner, x->quota, NULL, x->from}, &req, on_reply, x);
 }
 
 static int api_run(struct exchange *x)
@@ -347,6 +222,11 @@ static int api_run(struct exchange *x)
     return 0;
 }
 
+static bool takes_pieces(const struct exchange *x)
+{
+    return x->route && x->route->kind && x->route->kind->piece;
+}
+
 /* While a request is carried out, bytes after its body are not read: libwebsockets 4.1 then reports
  * again and again that the body is whole, and serves nobody else.  So a peer that does not wait for
  * the answer is disconnected. */
@@ -354,6 +234,8 @@ int http_api_body_ended(struct exchange *x)
 {
     if (x->body_ended)
         return -1;
+    http_api_hold(x,
+                  false); /* libwebsockets writes nothing on a connection that it does not read */
     x->body_ended = true;
     x->to_come = 0;
     list_remove(&x->coming);
@@ -367,9 +249,22 @@ int http_api_body(struct exchange *x, const char *piece, size_t len)
     if (x->front->hub->clock.now_ms - x->begun_ms > BODY_MS)
         return -1;
     x->to_come -= len < x->to_come ? len : x->to_come;
-    if (!x->answered)
+    if (!x->answered && takes_pieces(x))
+        x->route->kind->piece(x, piece, len);
+    else if (!x->answered)
         buf_put(&x->body, piece, len);
+    if (takes_pieces(x))
+        x->begun_ms = x->front->hub->clock.now_ms; /* silence is limited, not the whole */
     return 0;
+}
+
+void http_api_hold(struct exchange *x, bool hold)
+{
+    if (x->held == hold || x->body_ended)
+        return;
+    x->held = hold;
+    x->begun_ms = x->front->hub->clock.now_ms;
+    lws_rx_flow_control(x->wsi, hold ? 0 : 1);
 }
 
 /* The same without a body: there libwebsockets 4.1 neither reads nor stops polling, and the loop
@@ -391,8 +286,11 @@ static void hang_up_the_impatient(struct front *f)
 void http_api_tick(struct front *f)
 {
     hang_up_the_impatient(f);
+    http_files_tick(f);
     list_each (it, &f->bodies) {
         struct exchange *x = list_item(it, struct exchange, coming);
+        if (x->held)
+            x->begun_ms = f->hub->clock.now_ms;
         msec_t left = x->begun_ms + BODY_MS - f->hub->clock.now_ms;
         if (left > 0)
             deadline_set(x->wsi, (int)(left / 1000) + 1);
@@ -424,12 +322,21 @@ static bool refuse_as(struct exchange *x, int status, const char *message)
     return false;
 }
 
+static bool fits_file(struct exchange *x)
+{
+    if (x->length <= (size_t)x->front->config->rim_limits.file_mib << 20)
+        return true;
+    http_api_fail(x, ERR_TOO_LARGE, "the body is larger than limits.file_mib");
+    return false;
+}
+
 /* The checks before anything of the body is read; a failure is answered. */
 static bool is_welcome(struct exchange *x, bool from_cookie)
 {
     struct front *f = x->front;
     char why[128] = "";
-    if (from_cookie && !only_reads(x->route->method) && !x->route->allow &&
+    bool pieces = takes_pieces(x);
+    if (from_cookie && !only_reads(x->route->method) && !x->route->allow && !pieces &&
         !http_head_is_json(x->wsi))
         return refuse_as(x, 415, "with a cookie a change must be application/json");
     if (x->is_admins && !x->route->own && !admin_take_owner(x))
@@ -443,6 +350,8 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
     }
     if (x->route->allow)
         return refuse_as(x, 405, "this method is not served here");
+    if (pieces)
+        return fits_file(x);
     bool face = x->route->kind; /* other protocols send the whole history with each message */
     if (x->length > (face ? f->config->rim_limits.face_bytes : f->config->limits.message_bytes)) {
         http_api_fail(x, ERR_TOO_LARGE,
@@ -459,7 +368,7 @@ static void await_body(struct exchange *x)
 {
     x->hangs_up = false;
     x->to_come = x->length;
-    if (x->to_come > 0)
+    if (x->to_come > 0 && !list_is_in(&x->coming))
         list_push(&x->front->bodies, &x->coming);
 }
 
@@ -493,7 +402,7 @@ static bool needs_origin(struct lws *wsi)
     char *site = http_head_value(wsi, "sec-fetch-site:");
     bool own = !site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0;
     free(site);
-    return !only_reads(method_of(wsi)) || !own;
+    return !only_reads(http_method(wsi)) || !own;
 }
 
 int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path)
@@ -515,7 +424,7 @@ int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, con
         return 0;
     }
     x->origin = http_listed_origin(f, wsi);
-    x->route = find_route(x, method_of(wsi), path);
+    x->route = http_route_find(x, http_method(wsi), path);
     if (!x->route)
         return 0;
     if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0) {
@@ -530,9 +439,14 @@ int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, con
     }
     if (!is_welcome(x, from_cookie))
         return 0;
+    if (takes_pieces(x)) {
+        x->route->kind->head(x);
+        if (!x->answered && !x->waits)
+            await_body(x);
+    }
     if (x->length == 0)
         return api_run(x);
-    return x->waits ? ask_for_body(x) : 0;
+    return x->waits && !x->answered ? ask_for_body(x) : 0;
 }
 
 int http_api_writable(struct exchange *x)
@@ -541,6 +455,8 @@ int http_api_writable(struct exchange *x)
         return 0;
     if (x->streams)
         return sse_writable(x);
+    if (x->sends)
+        return x->route->kind->writable(x);
     /* A peer that sends head and body in two packets would find the connection closed after a
      * refusal of the head, and the refusal lost in a reset. */
     if (!x->answered || x->to_come > 0)
@@ -554,14 +470,16 @@ int http_api_writable(struct exchange *x)
         json.name = "allow:";
         json.value = x->route->allow;
     }
+    return http_answer_json(x->wsi, &json) < 0 ? -1 : http_api_complete(x);
+}
+
+int http_api_complete(struct exchange *x)
+{
     struct lws *wsi = x->wsi;
-    int result = http_answer_json(wsi, &json);
     bool close = x->hangs_up;
     *(struct exchange **)lws_wsi_user(wsi) = NULL;
     http_api_closed(x);
-    if (result < 0 || close)
-        return -1;
-    return lws_http_transaction_completed(wsi) ? -1 : 0;
+    return close || lws_http_transaction_completed(wsi) ? -1 : 0;
 }
 
 void http_api_closed(struct exchange *x)

@@ -45,6 +45,12 @@ struct exchange_kind {
     struct str (*lines)(const struct exchange *x);
     /* Patience_ms are over. */
     void (*late)(struct exchange *x, struct buf *out);
+    /* For a body that is taken as it comes, up to limits.file_mib, and of any type.  The owner is
+     * known, and nothing of the body was read; then a piece. */
+    void (*head)(struct exchange *x);
+    void (*piece)(struct exchange *x, const char *bytes, size_t n);
+    /* Writes the answer by itself, once x->sends is set; as a callback of libwebsockets. */
+    int (*writable)(struct exchange *x);
 };
 
 struct route {
@@ -78,7 +84,10 @@ struct exchange {
     bool hangs_up;         /* after the answer: what follows cannot be trusted */
     bool is_head;          /* the answer has no body, whatever its head says */
     bool is_admins;        /* it came through the operator's socket */
+    bool held;             /* the body is not read now */
+    bool sends;            /* its kind writes the answer */
     struct owner *owner, *quota;
+    char from[NET_TEXT]; /* its address, or "operator" */
     int64_t expires_at_ms;
     struct call *call;          /* in progress */
     struct admin_wait *waiting; /* the same, for a request of the operator */
@@ -111,6 +120,16 @@ int http_api_body_ended(struct exchange *x); /* the body is whole, and so is the
 void http_api_tick(struct front *f);         /* once a second: late bodies, peers that left */
 int http_api_writable(struct exchange *x);
 void http_api_closed(struct exchange *x); /* frees it; NULL is allowed */
+
+/* In http_route.c.  A route's absence was answered: NULL. */
+#define NO_SUCH_FILE "no such file"
+enum method http_method(struct lws *wsi);
+const struct route *http_route_find(struct exchange *x, enum method method, const char *path);
+void http_api_make_guest(struct exchange *x);
+/* Stops reading the body, or reads it again. */
+void http_api_hold(struct exchange *x, bool hold);
+/* The answer has been written. */
+int http_api_complete(struct exchange *x);
 
 /* For routes that answer by themselves: sends x->answer, or the error, with that status. */
 void http_api_ready(struct exchange *x, int status);

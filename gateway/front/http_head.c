@@ -9,8 +9,22 @@
 /* libwebsockets keeps the headers that it knows apart from others. */
 static bool is_own_token(const char *name, enum lws_token_indexes *ret)
 {
-    *ret = WSI_TOKEN_HTTP_IF_NONE_MATCH;
-    return strcmp(name, "if-none-match:") == 0;
+    static const struct {
+        const char *name;
+        enum lws_token_indexes token;
+    } known[] = {
+        {"if-none-match:", WSI_TOKEN_HTTP_IF_NONE_MATCH},
+        {"if-range:", WSI_TOKEN_HTTP_IF_RANGE},
+        {"range:", WSI_TOKEN_HTTP_RANGE},
+        {"content-type:", WSI_TOKEN_HTTP_CONTENT_TYPE},
+        {"content-disposition:", WSI_TOKEN_HTTP_CONTENT_DISPOSITION},
+    };
+    for (size_t i = 0; i < countof(known); i++)
+        if (strcmp(name, known[i].name) == 0) {
+            *ret = known[i].token;
+            return true;
+        }
+    return false;
 }
 
 char *http_head_value(struct lws *wsi, const char *name)

@@ -40,9 +40,7 @@ struct subject {
     bool ends; /* full: the last line is a terminal event */
 };
 
-static void fault(struct store_check *out, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void fault(struct store_check *out, const char *format, ...)
+void store_check_fault(struct store_check *out, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -79,7 +77,7 @@ static bool ask_number(struct walk *w, const char *text, int64_t *ret)
         *ret = sql_col_int(&c, 0);
     if (ask_end(&c) == STORE_OK)
         return true;
-    fault(w->out, "the database cannot be read: %s", w->conn->error);
+    store_check_fault(w->out, "the database cannot be read: %s", w->conn->error);
     return false;
 }
 
@@ -97,7 +95,7 @@ static void put_uri(struct buf *out, const char *path)
 
 /* A database that nobody uses is opened without a lock and without a log, which would be created in
  * the directory. */
-static int open_beside(struct sql_conn *conn, const char *database, bool is_still)
+int store_check_open(struct sql_conn *conn, const char *database, bool is_still)
 {
     if (!is_still)
         return sql_conn_open(conn, database, true);
@@ -122,12 +120,14 @@ static void check_line(struct walk *w, struct subject *t, uint64_t seq, struct s
     struct event_parts parts;
     if (!event_line_split(line, &parts) ||
         memcmp(line.p + sizeof(EVENT_PREFIX) - 1, t->task_id, TASK_ID_LEN) != 0)
-        fault(w->out, "task %s: event %" PRIu64 " is not a line of this task", t->task_id, seq);
+        store_check_fault(w->out, "task %s: event %" PRIu64 " is not a line of this task",
+                          t->task_id, seq);
     else if (parts.seq != seq)
-        fault(w->out, "task %s: event %" PRIu64 " has the number %" PRIu64, t->task_id, seq,
-              parts.seq);
+        store_check_fault(w->out, "task %s: event %" PRIu64 " has the number %" PRIu64, t->task_id,
+                          seq, parts.seq);
     else if (t->ends)
-        fault(w->out, "task %s: event %" PRIu64 " comes after its end", t->task_id, seq);
+        store_check_fault(w->out, "task %s: event %" PRIu64 " comes after its end", t->task_id,
+                          seq);
     else
         t->ends = event_is_terminal(parts.event);
 }
@@ -145,23 +145,26 @@ static void check_lines(struct walk *w, struct subject *t, uint64_t first, uint6
         lines.n -= n;
     }
     if (seq != last + 1)
-        fault(w->out, "task %s: the events %" PRIu64 " to %" PRIu64 " are %" PRIu64 " lines",
-              t->task_id, first, last, seq - first);
+        store_check_fault(w->out,
+                          "task %s: the events %" PRIu64 " to %" PRIu64 " are %" PRIu64 " lines",
+                          t->task_id, first, last, seq - first);
 }
 
 static void take_run(struct walk *w, struct subject *t, uint64_t first, uint64_t last,
                      struct str lines)
 {
     if (first == 0 || last < first) {
-        fault(w->out, "task %s: a block claims to hold the events %" PRIu64 " to %" PRIu64,
-              t->task_id, first, last);
+        store_check_fault(w->out,
+                          "task %s: a block claims to hold the events %" PRIu64 " to %" PRIu64,
+                          t->task_id, first, last);
         return;
     }
     if (t->to && first > t->to + 1)
-        fault(w->out, "task %s: the events %" PRIu64 " to %" PRIu64 " are missing", t->task_id,
-              t->to + 1, first - 1);
+        store_check_fault(w->out, "task %s: the events %" PRIu64 " to %" PRIu64 " are missing",
+                          t->task_id, t->to + 1, first - 1);
     if (t->to && first <= t->to)
-        fault(w->out, "task %s: the events from %" PRIu64 " exist twice", t->task_id, first);
+        store_check_fault(w->out, "task %s: the events from %" PRIu64 " exist twice", t->task_id,
+                          first);
     t->has_hole = t->has_hole || (t->to && first != t->to + 1);
     if (!t->from)
         t->from = first;
@@ -176,8 +179,9 @@ static bool check_block(struct walk *w, const struct subject *t)
 {
     if (!w->full || sql_is_sound(&w->blocks, 0, 0, 3))
         return true;
-    fault(w->out, "task %s: its events %" PRId64 " to %" PRId64 " are not as they were written",
-          t->task_id, sql_col_int(&w->blocks, 1), sql_col_int(&w->blocks, 2));
+    store_check_fault(w->out,
+                      "task %s: its events %" PRId64 " to %" PRId64 " are not as they were written",
+                      t->task_id, sql_col_int(&w->blocks, 1), sql_col_int(&w->blocks, 2));
     return false;
 }
 
@@ -205,23 +209,28 @@ static void check_extent(struct walk *w, const struct subject *t)
     if (!t->to && t->first == t->head + 1)
         return; /* retention has removed all of it */
     if (!t->to) {
-        fault(w->out, "task %s: none of its %" PRIu64 " events exists", t->task_id, t->head);
+        store_check_fault(w->out, "task %s: none of its %" PRIu64 " events exists", t->task_id,
+                          t->head);
         return;
     }
     if (t->from > t->first)
-        fault(w->out, "task %s: its first events, %" PRIu64 " to %" PRIu64 ", are missing",
-              t->task_id, t->first, t->from - 1);
+        store_check_fault(w->out,
+                          "task %s: its first events, %" PRIu64 " to %" PRIu64 ", are missing",
+                          t->task_id, t->first, t->from - 1);
     if (t->to < t->head)
-        fault(w->out, "task %s: its last events, %" PRIu64 " to %" PRIu64 ", are missing",
-              t->task_id, t->to + 1, t->head);
+        store_check_fault(w->out,
+                          "task %s: its last events, %" PRIu64 " to %" PRIu64 ", are missing",
+                          t->task_id, t->to + 1, t->head);
     if (ended && t->to > t->head)
-        fault(w->out, "task %s: it ended with event %" PRIu64 ", and has more, up to %" PRIu64,
-              t->task_id, t->head, t->to);
+        store_check_fault(w->out,
+                          "task %s: it ended with event %" PRIu64 ", and has more, up to %" PRIu64,
+                          t->task_id, t->head, t->to);
     if (w->full && ended && t->to == t->head && !t->has_hole && !t->ends)
-        fault(w->out, "task %s: it has ended, but its last event is not terminal", t->task_id);
+        store_check_fault(w->out, "task %s: it has ended, but its last event is not terminal",
+                          t->task_id);
     if (w->full && !ended && t->ends)
-        fault(w->out, "task %s: its events have an end, but it is %s", t->task_id,
-              status_name(t->status));
+        store_check_fault(w->out, "task %s: its events have an end, but it is %s", t->task_id,
+                          status_name(t->status));
 }
 
 /* The row's times, columns 6 to 8: created, started, completed. */
@@ -231,15 +240,16 @@ static void check_times(struct walk *w, const struct subject *t, const struct sq
     int64_t completed = sql_col_int(row, 8);
     bool ended = status_is_terminal(t->status);
     if (created <= 0 || created > w->now_ms + FUTURE_MS)
-        fault(w->out, "task %s: it was created at %" PRId64 ", which is not in the past",
-              t->task_id, created);
+        store_check_fault(w->out,
+                          "task %s: it was created at %" PRId64 ", which is not in the past",
+                          t->task_id, created);
     if (t->status == STATUS_RUNNING && !started)
-        fault(w->out, "task %s: it runs, but was never started", t->task_id);
+        store_check_fault(w->out, "task %s: it runs, but was never started", t->task_id);
     if (t->status == STATUS_PENDING && started)
-        fault(w->out, "task %s: it is pending, but was started", t->task_id);
+        store_check_fault(w->out, "task %s: it is pending, but was started", t->task_id);
     if (ended != (completed != 0))
-        fault(w->out, "task %s: it is %s, but has %s time of its end", t->task_id,
-              status_name(t->status), completed ? "a" : "no");
+        store_check_fault(w->out, "task %s: it is %s, but has %s time of its end", t->task_id,
+                          status_name(t->status), completed ? "a" : "no");
 }
 
 /* The columns of tasks_text. */
@@ -253,14 +263,14 @@ static void check_task(struct walk *w, const struct sql_call *row)
                         .head = (uint64_t)sql_col_int(row, 5)};
     w->out->n_tasks++;
     if (id.n != TASK_ID_LEN) {
-        fault(w->out, "the task with key %" PRId64 " has no id", t.key);
+        store_check_fault(w->out, "the task with key %" PRId64 " has no id", t.key);
         return;
     }
     memcpy(t.task_id, id.p, TASK_ID_LEN);
     if (status < STATUS_PENDING || status > STATUS_CANCELLED || type < TYPE_CHAT ||
         type > TYPE_NOTICE) {
-        fault(w->out, "task %s: status %" PRId64 " or type %" PRId64 " is unknown", t.task_id,
-              status, type);
+        store_check_fault(w->out, "task %s: status %" PRId64 " or type %" PRId64 " is unknown",
+                          t.task_id, status, type);
         return;
     }
     w->out->n_live += !status_is_terminal(t.status);
@@ -279,7 +289,7 @@ static const char blocks_full_text[] =
 static void check_tasks(struct walk *w)
 {
     if (sql_tails_load(w->conn, &w->tails) < 0)
-        fault(w->out, "the journal cannot be read: %s", w->conn->error);
+        store_check_fault(w->out, "the journal cannot be read: %s", w->conn->error);
     w->out->n_tails = (int64_t)w->tails.n;
     w->blocks = check_ask(w->conn, w->full ? blocks_full_text : blocks_text);
     w->has_block = sql_step(&w->blocks);
@@ -288,7 +298,7 @@ static void check_tasks(struct walk *w)
         check_task(w, &tasks);
     int status = ask_end(&tasks), end = ask_end(&w->blocks);
     if (status < 0 || end < 0)
-        fault(w->out, "the tasks cannot be read: %s", w->conn->error);
+        store_check_fault(w->out, "the tasks cannot be read: %s", w->conn->error);
     sql_tails_done(&w->tails);
 }
 
@@ -315,6 +325,12 @@ static const struct {
      "tasks have a key that would be assigned again"},
     {"SELECT count(*) FROM tasks WHERE task_id > (SELECT newest_id FROM marks)",
      "tasks have an id that is newer than the newest"},
+    {"SELECT count(*) FROM file_uses u WHERE NOT EXISTS (SELECT 1 FROM files f WHERE f.owner = "
+     "u.owner AND f.conversation_id = u.conversation_id AND f.file_id = u.file_id AND f.state = 1)",
+     "files that tasks name do not exist"},
+    {"SELECT count(*) FROM files f WHERE f.state = 1 AND NOT EXISTS (SELECT 1 FROM file_uses u "
+     "WHERE u.owner = f.owner AND u.conversation_id = f.conversation_id AND u.file_id = f.file_id)",
+     "files are kept for no task"},
     {"SELECT 1 - count(*) FROM marks", "rows of marks are missing"},
 };
 
@@ -327,7 +343,8 @@ static void check_usage(struct walk *w)
 {
     int64_t n = 0;
     if (ask_number(w, wrong_usage, &n) && n != 0)
-        fault(w->out, "%" PRId64 " owners have more or less in the store than it counts", n);
+        store_check_fault(w->out,
+                          "%" PRId64 " owners have more or less in the store than it counts", n);
 }
 
 /* Each gives a sentence for a row that is not as it was written; blocks are checked during the
@@ -375,6 +392,9 @@ static const struct {
                 "usage", "owner, bytes")},
     {false, "SELECT 'that owner ' || owner || ' is revoked" NOT_AS_WRITTEN WRONG("revocations",
                                                                                  "owner, until")},
+    {false, "SELECT 'file ' || file_id || '" NOT_AS_WRITTEN WRONG("files", SQL_FILE)},
+    {false, "SELECT 'that task ' || task_id || ' names file ' || file_id || '" NOT_AS_WRITTEN WRONG(
+                "file_uses", "owner, conversation_id, task_id, file_id")},
     {false, "SELECT 'message ' || key || ' of the outbox" NOT_AS_WRITTEN WRONG(
                 "outbox", "key, hook, id, at, body")},
 };
@@ -389,10 +409,10 @@ static void check_sums(struct walk *w)
             struct str said = sql_col(&c, 0);
             if (!said.p) /* a name is missing */
                 said = STR("a row is not as it was written");
-            fault(w->out, "%.*s", (int)said.n, said.p);
+            store_check_fault(w->out, "%.*s", (int)said.n, said.p);
         }
         if (ask_end(&c) < 0)
-            fault(w->out, "the database cannot be read: %s", w->conn->error);
+            store_check_fault(w->out, "the database cannot be read: %s", w->conn->error);
     }
 }
 
@@ -401,7 +421,7 @@ static void check_counts(struct walk *w)
     for (size_t i = 0; i < countof(counts); i++) {
         int64_t n = 0;
         if (ask_number(w, counts[i].text, &n) && n != 0)
-            fault(w->out, "%" PRId64 " %s", n, counts[i].what);
+            store_check_fault(w->out, "%" PRId64 " %s", n, counts[i].what);
     }
     if (ask_number(w, "SELECT count(*) FROM conversations", &w->out->n_conversations))
         (void)ask_number(w, "SELECT count(*) FROM blocks", &w->out->n_blocks);
@@ -415,10 +435,10 @@ static void check_pages(struct walk *w)
     while (sql_step(&c)) {
         struct str said = sql_col(&c, 0);
         if (!str_eq(said, STR("ok")))
-            fault(w->out, "SQLite says: %.*s", (int)said.n, said.p ? said.p : "");
+            store_check_fault(w->out, "SQLite says: %.*s", (int)said.n, said.p ? said.p : "");
     }
     if (ask_end(&c) < 0)
-        fault(w->out, "SQLite cannot check the database: %s", w->conn->error);
+        store_check_fault(w->out, "SQLite cannot check the database: %s", w->conn->error);
 }
 
 static bool check_version(struct walk *w)
@@ -426,12 +446,13 @@ static bool check_version(struct walk *w)
     if (!ask_number(w, "PRAGMA user_version", &w->out->version))
         return false;
     if (w->out->version > schema_version)
-        fault(w->out,
-              "the schema has version %" PRId64
-              ", and this program knows up to %d: a newer gateway wrote it",
-              w->out->version, schema_version);
+        store_check_fault(w->out,
+                          "the schema has version %" PRId64
+                          ", and this program knows up to %d: a newer gateway wrote it",
+                          w->out->version, schema_version);
     else if (w->out->version <= 0)
-        fault(w->out, "the database is not a gateway's, or its first start was interrupted");
+        store_check_fault(w->out,
+                          "the database is not a gateway's, or its first start was interrupted");
     return w->out->version == schema_version; /* an older one is migrated at the next start */
 }
 
@@ -441,8 +462,8 @@ void store_check(const char *database, bool is_still, bool full, struct store_ch
     struct walk w = {.out = ret, .conn = &conn, .full = full};
     *ret = (struct store_check){0};
     w.now_ms = (int64_t)time(NULL) * 1000;
-    if (open_beside(&conn, database, is_still) < 0) {
-        fault(ret, "the database cannot be opened: %s", conn.error);
+    if (store_check_open(&conn, database, is_still) < 0) {
+        store_check_fault(ret, "the database cannot be opened: %s", conn.error);
     } else {
         (void)sql_conn_exec(&conn,
                             "BEGIN"); /* a failure here also happens below, and is reported there */
@@ -470,7 +491,7 @@ void store_check_done(struct store_check *c)
 int store_copy(const char *database, bool is_still, const char *to, struct buf *ret_error)
 {
     struct sql_conn conn;
-    int status = open_beside(&conn, database, is_still);
+    int status = store_check_open(&conn, database, is_still);
     if (status == STORE_OK) {
         struct sql_call c = check_ask(&conn, "VACUUM INTO ?");
         sql_text(&c, str_of(to));

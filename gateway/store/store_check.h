@@ -14,6 +14,7 @@
 struct store_check {
     int64_t version; /* of the schema */
     int64_t n_tasks, n_live, n_conversations, n_blocks, n_tails;
+    int64_t n_files, file_bytes; /* file_check counts them */
     uint64_t n_events;
     struct buf faults; /* one a line */
     size_t n_faults;   /* greater than the number of lines, when there are very many */

@@ -32,6 +32,17 @@
     "bytes = usage.bytes " change                                       \
     ", crc = CASE WHEN usage.crc IS row_crc(usage.owner, usage.bytes) " \
     "THEN row_crc(usage.owner, usage.bytes " change ") ELSE usage.crc END"
+#define FILE_CRC(state)  \
+    CRC_IF_SOUND(        \
+        "crc", SQL_FILE, \
+        "owner, conversation_id, file_id, name, media_type, sha256, blob, upload, size, created_at, " state)
+#define FILES_IN "owner = ?1 AND conversation_id = ?2 AND state < 2"
+/* Only that task names them. */
+#define FILES_OF_TASK                                                                              \
+    "file_id IN (SELECT u.file_id FROM file_uses u WHERE u.owner = ?1 AND u.conversation_id = ?2 " \
+    "AND u.task_id = ?3 AND NOT EXISTS (SELECT 1 FROM file_uses v WHERE v.owner = ?1 AND "         \
+    "v.conversation_id = ?2 AND v.file_id = u.file_id AND v.task_id <> ?3))"
+#define ASK_FILE "SELECT " SQL_FILE ", crc, 0 FROM files WHERE "
 #define SUMMED(values) values ", row_crc(" values ")"
 
 #define GARBAGE_WHOLE                                                       \
@@ -194,6 +205,41 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_REVOKE] =
         "INSERT OR REPLACE INTO revocations (owner, until, crc) VALUES (" SUMMED("?1,?2") ")",
     [STMT_UNREVOKE] = "DELETE FROM revocations WHERE owner = ?",
+    [STMT_FILE_PUT] = "INSERT INTO files (" SQL_FILE
+                      ", crc) VALUES (" SUMMED("?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,0") ")",
+    [STMT_FILE_COUNT] = "INSERT INTO usage (owner, bytes, crc) VALUES (?1, ?2, row_crc(?1, ?2)) "
+                        "ON CONFLICT (owner) DO UPDATE SET " USAGE_BY("+ excluded.bytes"),
+    [STMT_FILE_USE] =
+        "INSERT OR IGNORE INTO file_uses (owner, conversation_id, task_id, file_id, "
+        "crc) SELECT " SUMMED(
+            "?1,?2,?3,?4") " WHERE EXISTS (SELECT 1 FROM files "
+                           "WHERE owner = ?1 AND conversation_id = ?2 AND file_id = ?4 AND state < 2)",
+    [STMT_FILE_USED] = "UPDATE files SET state = 1, " FILE_CRC(
+        "1") " WHERE owner = ?1 AND "
+             "conversation_id = ?2 AND file_id = ?3 AND state = 0",
+    [STMT_FILES_EXPIRE_COUNT] =
+        "UPDATE usage SET " USAGE_BY("- f.bytes") " FROM (SELECT owner, sum(" SQL_FILE_COST
+                                                  ") AS bytes FROM files INDEXED BY files_new "
+                                                  "WHERE state = 0 AND created_at < ?1 "
+                                                  "GROUP BY owner) f WHERE usage.owner = f.owner",
+    [STMT_FILES_EXPIRE] = "UPDATE files INDEXED BY files_new SET state = 2, " FILE_CRC(
+        "2") " WHERE state = 0 AND created_at < ?1",
+    [STMT_FILES_REMOVE] = "DELETE FROM files INDEXED BY files_gone WHERE state = 2 AND blob = ?1",
+    [STMT_FILES_DELETE_COUNT] =
+        "UPDATE usage SET " USAGE_BY("- f.bytes") " FROM (SELECT coalesce(sum(" SQL_FILE_COST
+                                                  "), 0) AS bytes FROM files WHERE " FILES_IN ") f "
+                                                  "WHERE usage.owner = ?1",
+    [STMT_FILES_DELETE] = "UPDATE files SET state = 2, " FILE_CRC("2") " WHERE " FILES_IN,
+    [STMT_FILE_USES_DELETE] = "DELETE FROM file_uses WHERE owner = ?1 AND conversation_id = ?2",
+    [STMT_TASK_FILES_COUNT] =
+        "UPDATE usage SET " USAGE_BY("- f.bytes") " FROM (SELECT coalesce(sum(" SQL_FILE_COST
+                                                  "), 0) AS bytes FROM files WHERE " FILES_IN
+                                                  " AND " FILES_OF_TASK ") f "
+                                                  "WHERE usage.owner = ?1",
+    [STMT_TASK_FILES_DELETE] =
+        "UPDATE files SET state = 2, " FILE_CRC("2") " WHERE " FILES_IN " AND " FILES_OF_TASK,
+    [STMT_TASK_FILE_USES_DELETE] =
+        "DELETE FROM file_uses WHERE owner = ?1 AND conversation_id = ?2 AND task_id = ?3",
     [STMT_USAGE_ENDED] =
         "INSERT INTO usage (owner, bytes, crc) SELECT owner, bytes, row_crc(owner, bytes) "
         "FROM (SELECT t.owner AS owner, " SQL_TASK_COST " AS bytes FROM tasks t" WITH_INPUT
@@ -317,7 +363,15 @@ static const char *const sql[STMT_COUNT] = {
                         "WHERE hook = ? AND key > ? ORDER BY key",
     [STMT_ASK_REVOKED] = "SELECT owner, until, crc FROM revocations WHERE owner >= ?1 AND "
                          "owner IS NOT ?2 ORDER BY owner",
-    [STMT_ASK_SIZE] = "SELECT NULL, (p.page_count - f.freelist_count) * s.page_size, NULL FROM "
+    [STMT_ASK_FILE] = ASK_FILE "owner = ? AND conversation_id = ? AND file_id = ? AND state < 2",
+    [STMT_ASK_UPLOAD] =
+        ASK_FILE "owner = ? AND conversation_id = ? AND upload = ? AND state < 2 LIMIT 1",
+    [STMT_ASK_BLOB] = ASK_FILE "blob = ? AND state < 2 LIMIT 1",
+    [STMT_ASK_FILES_GONE] =
+        "SELECT " SQL_FILE ", crc, EXISTS (SELECT 1 FROM files o WHERE o.blob = files.blob AND "
+        "o.state < 2) FROM files INDEXED BY files_gone WHERE state = 2 GROUP BY blob ORDER BY blob",
+    [STMT_ASK_SIZE] = "SELECT NULL, (p.page_count - f.freelist_count) * s.page_size + (SELECT "
+                      "coalesce(sum(size), 0) FROM files INDEXED BY files_size), NULL FROM "
                       "pragma_page_count p, pragma_freelist_count f, pragma_page_size s",
     [STMT_ASK_FULL] =
         "SELECT owner, bytes, crc FROM usage WHERE bytes > ?1 AND owner >= ?2 AND owner IS NOT ?3 ORDER BY owner",

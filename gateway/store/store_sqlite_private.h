@@ -73,6 +73,19 @@ enum stmt {
     STMT_OUTBOX_TAKE,
     STMT_REVOKE,
     STMT_UNREVOKE,
+    STMT_FILE_PUT,
+    STMT_FILE_COUNT,
+    STMT_FILE_USE,
+    STMT_FILE_USED,
+    STMT_FILES_EXPIRE_COUNT,
+    STMT_FILES_EXPIRE,
+    STMT_FILES_REMOVE,
+    STMT_FILES_DELETE_COUNT,
+    STMT_FILES_DELETE,
+    STMT_FILE_USES_DELETE,
+    STMT_TASK_FILES_COUNT,
+    STMT_TASK_FILES_DELETE,
+    STMT_TASK_FILE_USES_DELETE,
     STMT_USAGE_ENDED,
     STMT_USAGE_FORGET,
     STMT_USAGE_FORGET_ALL,
@@ -125,6 +138,10 @@ enum stmt {
     STMT_ASK_FULL,
     STMT_ASK_REVOKED,
     STMT_ASK_OUTBOX,
+    STMT_ASK_FILE,
+    STMT_ASK_UPLOAD,
+    STMT_ASK_BLOB,
+    STMT_ASK_FILES_GONE,
     STMT_COUNT
 };
 
@@ -207,13 +224,18 @@ int sql_crc_register(sqlite3 *db); /* row_crc, for this connection; SQLite's cod
         "i.metadata") " + " SQL_BYTES("t.result") " + " SQL_BYTES("t.undelivered") " + " SQL_BYTES("t.answers") ")"
 _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3,
                "SQL_TASK_COST has them");
+/* The state of a file: new, named by a task, gone. */
+#define SQL_FILE_COST "(1024 + size)" /* file_record_cost */
+#define SQL_FILE \
+    "owner, conversation_id, file_id, name, media_type, sha256, blob, upload, size, created_at, state"
 /* Rows of owner, bytes: each owner's usage, in parts; reads the size of every block. */
 #define SQL_USAGE_PARTS                                                                            \
     "SELECT t.owner AS owner, " SQL_TASK_COST " AS bytes FROM tasks t" SQL_WITH_INPUT              \
     "WHERE t.status >= 2 UNION ALL SELECT t.owner, length(b.bytes) FROM tasks t JOIN blocks b ON " \
     "b.task_key = t.task_key WHERE t.task_key NOT IN (SELECT task_key FROM garbage) UNION ALL "    \
     "SELECT g.owner, length(b.bytes) FROM garbage g JOIN blocks b ON b.task_key = g.task_key "     \
-    "WHERE g.owner IS NOT NULL"
+    "WHERE g.owner IS NOT NULL UNION ALL SELECT owner, " SQL_FILE_COST                             \
+    " FROM files WHERE state < 2"
 /* The columns under a conversation's checksum, and under a message's. */
 #define SQL_CONVERSATION \
     "owner, conversation_id, title, agent, updated_at, notices, unlisted, tip, tip_task"
@@ -330,6 +352,20 @@ int sqlite_usage_sealed(struct store_sqlite *s, int64_t task_key, size_t bytes);
 int sqlite_events_remove(struct store_sqlite *s, const struct op *op);
 int sqlite_task_remove(struct store_sqlite *s, const struct op *op);
 void sqlite_collect_garbage(struct store_sqlite *s); /* a bounded piece */
+
+/* store_sqlite_files.c: inside a transaction, except for the question. */
+int sqlite_file_put(struct store_sqlite *s, const struct op *op);
+int sqlite_file_use(struct store_sqlite *s, const struct op *op);
+int sqlite_files_expire(struct store_sqlite *s, const struct op *op);
+int sqlite_files_remove(struct store_sqlite *s, const struct op *op);
+int sqlite_ask_files(struct sql_reader *r, const struct query *q, struct answer *ret);
+void sqlite_note_id(struct store_sqlite *s, struct str id); /* the newest of all */
+
+/* store_check.c, for file_check.c */
+struct store_check;
+int store_check_open(struct sql_conn *conn, const char *database, bool is_still);
+void store_check_fault(struct store_check *out, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* store_sqlite_read.c */
 int sqlite_query(void *reader, const struct query *query, struct answer *ret);

@@ -493,6 +493,10 @@ static int sql_ask(struct sql_reader *r, const struct query *q, struct answer *r
     case QUERY_FULL: return ask_full(r, q, ret);
     case QUERY_OUTBOX: return ask_outbox(r, q, ret);
     case QUERY_REVOKED: return ask_revoked(r, q, ret);
+    case QUERY_FILE:
+    case QUERY_UPLOAD:
+    case QUERY_BLOB:
+    case QUERY_FILES_GONE: return sqlite_ask_files(r, q, ret);
     }
     UNREACHABLE();
 }

@@ -221,8 +221,26 @@ static const char version_9[] =
     " ON m.rowid = message WHERE ends) WHERE whose = owner AND its_id = conversation_id;"
     "DROP TABLE straight;";
 
+/* Files, and the tasks that name them.  Their bytes lie in a folder, by blob (file_folder.h). */
+static const char version_10[] =
+    "CREATE TABLE files (owner TEXT NOT NULL, conversation_id TEXT NOT NULL,"
+    " file_id TEXT NOT NULL, name TEXT NOT NULL, media_type TEXT NOT NULL, sha256 TEXT NOT NULL,"
+    " blob TEXT NOT NULL, upload TEXT, size INTEGER NOT NULL, created_at INTEGER NOT NULL,"
+    " state INTEGER NOT NULL, crc INTEGER,"
+    " PRIMARY KEY (owner, conversation_id, file_id)) WITHOUT ROWID;"
+    "CREATE INDEX files_of_blob ON files (blob, state);"
+    "CREATE INDEX files_of_upload ON files (owner, conversation_id, upload)"
+    " WHERE upload IS NOT NULL;"
+    "CREATE INDEX files_new ON files (created_at) WHERE state = 0;"
+    "CREATE INDEX files_gone ON files (blob) WHERE state = 2;"
+    "CREATE INDEX files_size ON files (size);"
+    "CREATE TABLE file_uses (owner TEXT NOT NULL, conversation_id TEXT NOT NULL,"
+    " task_id TEXT NOT NULL, file_id TEXT NOT NULL, crc INTEGER,"
+    " PRIMARY KEY (owner, conversation_id, task_id, file_id)) WITHOUT ROWID;"
+    "CREATE INDEX file_uses_of ON file_uses (owner, conversation_id, file_id);";
+
 const char *const schema_scripts[] = {version_1, version_2, version_3, version_4, version_5,
-                                      version_6, version_7, version_8, version_9};
+                                      version_6, version_7, version_8, version_9, version_10};
 const int schema_version = (int)countof(schema_scripts);
 
 static int version_read(struct sql_conn *conn, int *ret)

@@ -2,7 +2,7 @@
  * transaction only after its COMMIT; a failure rolls both back. */
 #include "gateway/store/store_sqlite_private.h"
 
-static void note_id(struct store_sqlite *s, struct str id)
+void sqlite_note_id(struct store_sqlite *s, struct str id)
 {
     if (id.n == TASK_ID_LEN && memcmp(id.p, s->new_marks.newest_id, TASK_ID_LEN) > 0)
         memcpy(s->new_marks.newest_id, id.p, TASK_ID_LEN);
@@ -64,7 +64,7 @@ static int apply_task_new(struct store_sqlite *s, const struct op *op)
 
     if (t->key >= s->new_marks.next_key)
         s->new_marks.next_key = t->key + 1;
-    note_id(s, t->task_id);
+    sqlite_note_id(s, t->task_id);
     if (t->input.p || t->metadata.p) {
         c = sql_begin(&s->writer, STMT_INPUT_NEW);
         sql_int(&c, t->key);
@@ -158,7 +158,7 @@ static int apply_message(struct store_sqlite *s, const struct op *op)
     int status = sql_run(&c);
     if (status < 0)
         return status;
-    note_id(s, op->message->message_id);
+    sqlite_note_id(s, op->message->message_id);
     return sqlite_message_put(s, op);
 }
 
@@ -180,9 +180,11 @@ static int apply_conversation(struct store_sqlite *s, const struct op *op)
  * (sqlite_collect_garbage). */
 static int apply_delete(struct store_sqlite *s, const struct op *op)
 {
-    static const enum stmt steps[] = {
-        STMT_USAGE_FORGET_ALL, STMT_GARBAGE_ADD,    STMT_TASKS_DELETE,       STMT_MESSAGES_DELETE,
-        STMT_KEYS_DELETE,      STMT_NOTICES_DELETE, STMT_CONVERSATION_DELETE};
+    static const enum stmt steps[] = {STMT_USAGE_FORGET_ALL,   STMT_GARBAGE_ADD,
+                                      STMT_TASKS_DELETE,       STMT_MESSAGES_DELETE,
+                                      STMT_KEYS_DELETE,        STMT_NOTICES_DELETE,
+                                      STMT_FILES_DELETE_COUNT, STMT_FILES_DELETE,
+                                      STMT_FILE_USES_DELETE,   STMT_CONVERSATION_DELETE};
     struct sql_call c = sql_begin(&s->writer, STMT_TASK_KEYS);
     sql_conversation(&c, op);
     while (sql_step(&c))
@@ -327,6 +329,10 @@ static int apply(struct store_sqlite *s, const struct op *op)
     case OP_OUTBOX_PUT: return apply_outbox_put(s, op);
     case OP_OUTBOX_TAKE: return apply_outbox_take(s, op);
     case OP_REVOKE: return apply_revoke(s, op);
+    case OP_FILE_PUT: return sqlite_file_put(s, op);
+    case OP_FILE_USE: return sqlite_file_use(s, op);
+    case OP_FILES_EXPIRE: return sqlite_files_expire(s, op);
+    case OP_FILES_REMOVE: return sqlite_files_remove(s, op);
     case OP_EVENTS_REMOVE: return sqlite_events_remove(s, op);
     case OP_TASK_REMOVE: return sqlite_task_remove(s, op);
     }

@@ -286,6 +286,24 @@ static inline void put_notice(struct fixture *f, int64_t key, const char *owner,
     batch_put(f->batch, &(struct op){.kind = OP_NOTICE_PUT, .notice = &n});
 }
 
+/* Its blob stands for its hash, too. NOLINTNEXTLINE(readability-function-size) */
+static inline void put_file(struct fixture *f, const char *owner, const char *conversation,
+                            struct str file_id, const char *blob, const char *upload, int64_t size,
+                            int64_t at)
+{
+    struct file_record r = {.owner = str_of(owner),
+                            .conversation_id = str_of(conversation),
+                            .file_id = file_id,
+                            .name = STR("a name"),
+                            .media_type = STR("text/plain"),
+                            .sha256 = str_of(blob),
+                            .blob = str_of(blob),
+                            .upload = str_of(upload),
+                            .size = size,
+                            .created_at = at};
+    batch_put(f->batch, &(struct op){.kind = OP_FILE_PUT, .file = &r});
+}
+
 static inline void put_notice_take(struct fixture *f, int64_t key)
 {
     batch_put(f->batch, &(struct op){.kind = OP_NOTICE_TAKE, .task_key = key});
@@ -414,6 +432,14 @@ static inline void text_answer(struct buf *out, int status, const struct answer 
         text_str(out, o->hook);
         text_str(out, o->id);
         text_str(out, o->body);
+        buf_putc(out, '\n');
+    }
+    for (size_t i = 0; i < a->n_files; i++) {
+        const struct file_record *r = &a->files[i];
+        buf_putf(out, "file %lld %d ", (long long)r->size, r->shares);
+        text_str(out, r->owner);
+        text_str(out, r->blob);
+        text_str(out, r->upload);
         buf_putc(out, '\n');
     }
     for (size_t i = 0; i < a->n_blocks; i++) {

@@ -86,6 +86,9 @@ static inline void world_others(struct fixture *f)
     put_note(f, WORLD_RUNNING, NOTE_STANDING, 60, "a note, and more than one word of it");
     put_note(f, WORLD_RUNNING, NOTE_FIRST, 60, json("{'role':'assistant','content':'yes'}"));
     put_notice(f, WORLD_RESULT, "alice", "c-one", false);
+    put_file(f, "carol", "c-files", STR("01000000000000000000000050"), "blob", "try", 7, 8000);
+    put_file(f, "carol", "c-files", STR("01000000000000000000000051"), "gone", NULL, 9, 100);
+    batch_put(f->batch, &(struct op){.kind = OP_FILES_EXPIRE, .at = 200});
     batch_put(f->batch, &(struct op){.kind = OP_OUTBOX_PUT, .outbox = &out});
     batch_put(f->batch, &(struct op){.kind = OP_REVOKE, .owner = STR("mallory"), .at = 9000});
 }
@@ -154,6 +157,16 @@ static const struct query world_queries[] = {
     {.kind = QUERY_FULL, .limit = 10},
     {.kind = QUERY_OUTBOX, .key = {"hook", 4}, .limit = 10},
     {.kind = QUERY_REVOKED, .limit = 10},
+    {.kind = QUERY_FILE,
+     .owner = {"carol", 5},
+     .conversation_id = {"c-files", 7},
+     .key = {"01000000000000000000000050", 26}},
+    {.kind = QUERY_UPLOAD,
+     .owner = {"carol", 5},
+     .conversation_id = {"c-files", 7},
+     .key = {"try", 3}},
+    {.kind = QUERY_BLOB, .key = {"blob", 4}},
+    {.kind = QUERY_FILES_GONE, .limit = 10},
 };
 #define WORLD_QUERIES (sizeof world_queries / sizeof world_queries[0])
 

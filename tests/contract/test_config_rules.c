@@ -258,7 +258,7 @@ static void test_config_models_have_the_keys_of_their_api(void **state)
         {MODEL("'api':'anthropic','thinking_tokens':5,'max_tokens':5"),
          "models[0].thinking_tokens: must be less than max_tokens\n"},
         {json("{'agents':[{'name':'a','kind':'source','budget':{'tokens':5}}]}"),
-         "agents[0].budget: is for agents of kind react only\n"},
+         "agents[0].budget: an agent of kind source has none\n"},
     };
     struct config c;
     (void)state;

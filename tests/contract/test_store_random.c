@@ -23,10 +23,12 @@ struct world {
     size_t n_tasks;
     int64_t next_key;
     unsigned next_id;
+    char file[TASK_ID_LEN + 1]; /* the newest */
 };
 
 static const char *const owners[] = {"ann", "bob", ""};
 static const char *const conversations[] = {"c-1", "c-2", "c-3", "c-4"};
+static const char *const blobs[] = {"b1", "b2", "b3"};
 static const char *const keys[] = {"k1", "k2", "k3"};
 
 static unsigned pick(struct world *w, unsigned n)
@@ -239,6 +241,29 @@ static void step_conversation(struct world *w, struct fixture *f)
     }
 }
 
+static void step_file(struct world *w, struct fixture *f)
+{
+    char id[TASK_ID_LEN + 1];
+    unsigned what = pick(w, 10);
+    const struct known *k = w->n_tasks ? &w->tasks[pick(w, (unsigned)w->n_tasks)] : NULL;
+    if (what < 4) {
+        next_id(w, id);
+        snprintf(w->file, sizeof w->file, "%s", id);
+        put_file(f, ANY(w, owners), ANY(w, conversations), str_of(id), ANY(w, blobs),
+                 pick(w, 2) ? id : NULL, pick(w, 1000), 100 + pick(w, 50));
+    } else if (what < 8 && k) {
+        batch_put(f->batch, &(struct op){.kind = OP_FILE_USE,
+                                         .owner = str_of(ANY(w, owners)),
+                                         .conversation_id = str_of(k->conversation),
+                                         .task_id = str_of(k->id),
+                                         .key = str_of(w->file)});
+    } else if (what == 8) {
+        batch_put(f->batch, &(struct op){.kind = OP_FILES_EXPIRE, .at = 100 + pick(w, 50)});
+    } else {
+        batch_put(f->batch, &(struct op){.kind = OP_FILES_REMOVE, .key = str_of(ANY(w, blobs))});
+    }
+}
+
 static void make_batch(struct world *w, struct fixture *f)
 {
     unsigned n = pick(w, 12);
@@ -250,8 +275,10 @@ static void make_batch(struct world *w, struct fixture *f)
             step_new(w, f);
         else if (what < 80)
             step_task(w, f);
-        else if (what < 96)
+        else if (what < 92)
             step_conversation(w, f);
+        else if (what < 96)
+            step_file(w, f);
         else
             step_delete(w, f);
     }
@@ -338,6 +365,29 @@ static void compare_task(struct world *w, const struct known *k)
     }
 }
 
+/* Files that share a blob are told apart by no question about the blob. */
+static void compare_files(struct world *w)
+{
+    for (size_t i = 0; i < countof(owners); i++)
+        for (size_t k = 0; k < countof(conversations); k++) {
+            struct query q = {.kind = pick(w, 2) ? QUERY_FILE : QUERY_UPLOAD,
+                              .owner = str_of(owners[i]),
+                              .conversation_id = str_of(conversations[k]),
+                              .key = str_of(w->file)};
+            compare(w, q);
+        }
+    for (size_t i = 0; i < countof(blobs); i++) {
+        struct query q = {.kind = QUERY_BLOB, .key = str_of(blobs[i])};
+        assert_int_equal(ask_status(w->memory, q), ask_status(w->sqlite, q));
+    }
+    struct query gone = {.kind = QUERY_FILES_GONE};
+    assert_int_equal(ask(w->memory, gone)->n_files, ask(w->sqlite, gone)->n_files);
+    for (size_t i = 0; i < w->memory->answer.n_files; i++) {
+        const struct file_record *a = &w->memory->answer.files[i], *b = &w->sqlite->answer.files[i];
+        assert_true(str_eq(a->blob, b->blob) && a->shares == b->shares);
+    }
+}
+
 static void compare_all(struct world *w)
 {
     struct store_start a, b;
@@ -358,6 +408,7 @@ static void compare_all(struct world *w)
                            .kind = QUERY_KEY, .owner = str_of(owners[i]), .key = str_of(keys[k])});
         compare_conversation(w, owners[i], ANY(w, conversations));
     }
+    compare_files(w);
     for (size_t i = 0; i < w->n_tasks; i++)
         compare_task(w, &w->tasks[i]);
     compare_retention(w);

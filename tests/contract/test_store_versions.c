@@ -149,6 +149,9 @@ static void test_every_older_version_becomes_this_one(void **state)
     world_make(f);
     world_end(f, WORLD_ENDED, 300, NULL); /* nobody had these two then */
     put_mark(f, WORLD_RUNNING, 0);
+    put_delete(f, "carol", "c-files"); /* nor files */
+    batch_put(f->batch, &(struct op){.kind = OP_FILES_REMOVE, .key = STR("blob")});
+    batch_put(f->batch, &(struct op){.kind = OP_FILES_REMOVE, .key = STR("gone")});
     commit(f);
     for (size_t i = 0; i < WORLD_QUERIES; i++)
         (void)world_ask(f, &world_queries[i], &truth[i]);
@@ -169,12 +172,15 @@ static void test_every_older_version_becomes_this_one(void **state)
         put_record(f, t); /* it takes what is new, too */
         put_mark(f, 50, 17);
         put_note(f, 50, NOTE_FIRST, 1, "a note");
+        put_file(f, "alice", "c-one", str_of(world_id(60)), "blob", "try", 9, 2000);
         put_conversation(f, "alice", "c-new", "hidden", false, 2000);
         f->batch->ops[f->batch->n_ops - 1].unlisted = true;
         commit(f);
         assert_true(ask(f, about(QUERY_CONVERSATION, "alice", "c-new"))->conversations[0].unlisted);
         assert_non_null(newest_live(f)->context.p);
         assert_int_equal(newest_live(f)->mark, 17);
+        assert_int_equal(ask(f, (struct query){.kind = QUERY_BLOB, .key = STR("blob")})->n_files,
+                         1);
         put_delete(f, "alice", "c-new");
         put_ack(f, "alice", "c-one", world_id(WORLD_RESULT));
         put_delete(f, "alice", "c-one");

@@ -183,6 +183,25 @@ def test_flood_that_takes_nothing_is_cut_in_the_time_of_a_close():
             assert time.monotonic() - wire.flooded_at > 3
 
 
+def test_file_may_have_so_many_bytes():
+    with Gateway({"limits": {"file_mib": 1}}) as gateway:
+        token = json.loads(gateway.http("POST", "/v1/guest")[2])["token"]
+
+        def give(size, method="POST", query="", **headers):
+            status, _, answer = gateway.http(method, f"/v1/conversations/c/files{query}", b"x" * size,
+                                             {"Authorization": f"Bearer {token}", **headers})
+            return status, json.loads(answer)
+
+        assert give(1 << 20)[0] == 201
+        status, answer = give((1 << 20) + 1)
+        assert status == 413 and answer["error"]["code"] == "too_large" and "limits.file_mib" in answer["error"]["message"]
+        status, answer = give(1, "PATCH", "?upload=k", **{"Upload-Offset": str(1 << 20)})
+        assert status == 413, answer
+    with Gateway({"limits": {"file_mib": 0}}) as gateway:
+        token = json.loads(gateway.http("POST", "/v1/guest")[2])["token"]
+        assert gateway.http("POST", "/v1/conversations/c/files", b"", {"Authorization": f"Bearer {token}"})[0] == 400
+
+
 def test_request_of_a_face_may_have_so_many_bytes():
     """Its protocol's own error, also beyond what a message of ours may have."""
     with Gateway({"limits": {"face_bytes": 2048, "message_bytes": 1024}}) as gateway:
@@ -219,6 +238,22 @@ OVER_THE_LIMIT = {
     "/v1/a2a/any/message:send": {"code": 413, "status": "INVALID_ARGUMENT"},
     "/v1/mcp": {"code": -32000},
 }
+
+
+@pytest.mark.parametrize("path", ["/v1/ai", "/v1/responses", "/v1/acp"])
+def test_frame_of_a_face_costs_whatever_it_is(path):
+    """Also one that is no JSON, an owner's and a stranger's; a peer that is told to wait and goes on is flooding."""
+    with Gateway({"limits": {"requests_per_second": 1, "burst": 5}}) as gateway:
+        token = json.loads(gateway.http("POST", "/v1/guest")[2])["token"]
+        for query in (f"?token={token}", ""):
+            with Wire(gateway, path=path + query, headers={"Sec-WebSocket-Protocol": None}) as wire:
+                for _ in range(200):
+                    wire.text("{")
+                hasty = []
+                while (found := wire.recv()) and found[0] == TEXT:
+                    hasty.append(b"too many requests" in found[1])
+            assert found and found[0] == CLOSE and found[1][:2] == (4429).to_bytes(2, "big"), found
+            assert not any(hasty[:4]) and all(hasty[-6:]) and hasty.count(False) < 50, hasty  # the guest paid as well
 
 
 def test_every_limit_has_a_test():

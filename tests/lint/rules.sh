@@ -15,7 +15,8 @@ processes   base config
 store       base
 auth        base config
 fetch       base config
-front       auth base config
+files       base
+front       auth base config files
 cli         auth base front store
 models      base fetch
 tools       config fetch models processes
@@ -23,7 +24,7 @@ mcp         base config fetch processes
 agents      base config fetch mcp models processes tools
 faces       auth front
 workers     agents base front
-gateway     agents auth base cli config faces fetch front mcp models processes store tools workers
+gateway     agents auth base cli config faces fetch files front mcp models processes store tools workers
 '
 
 # Names of a library, or an include of it, and where in gateway/ they may stand: rooms and single modules.
@@ -35,7 +36,7 @@ lws_|LWS_|<libwebsockets    front/ base/deadline cli/chat_link
 json_t|JSON_|<jansson       config/ auth/jwt_key
 z_stream|Z_[A-Z]|<zlib      front/deflate
 SSL_|X509|<openssl/ssl      front/tls front/ws
-EVP_|<openssl/evp           auth/ fetch/webhook_sign processes/sandbox
+EVP_|<openssl/evp           auth/ fetch/webhook_sign files/ processes/sandbox store/file_check
 HMAC|<openssl/hmac          auth/jwt fetch/webhook_sign
 PEM_|BIO_|BN_|OSSL_|ECDSA_  auth/
 RAND_|<openssl/rand         auth/ fetch/fetch front/front server

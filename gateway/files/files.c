@@ -1,0 +1,150 @@
+#include "gateway/files/files.h"
+
+#include <openssl/evp.h>
+#include <stdlib.h>
+
+#include "gateway/files/files_private.h"
+
+/* --- jobs ------------------------------------------------------------------------------------- */
+
+static void files_run(uv_work_t *work)
+{
+    struct job *job = container_of(work, struct job, work);
+    job->run(job);
+}
+
+static void files_ran(uv_work_t *work, int status)
+{
+    struct job *job = container_of(work, struct job, work);
+    (void)status; /* jobs are never cancelled */
+    job->files->n_jobs--;
+    job->done(job);
+}
+
+void files_job(struct files *f, struct job *job)
+{
+    job->files = f;
+    f->n_jobs++;
+    ASSERT(uv_queue_work(f->loop, &job->work, files_run, files_ran) == 0);
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+void files_hash(struct str a, struct str b, char ret[FILE_HASH_LEN + 1])
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+    EVP_MD_CTX *sha = EVP_MD_CTX_new();
+    ASSERT(sha && EVP_DigestInit_ex(sha, EVP_sha256(), NULL) == 1 &&
+           EVP_DigestUpdate(sha, a.p, a.n) == 1 && EVP_DigestUpdate(sha, "", 1) == 1 &&
+           EVP_DigestUpdate(sha, b.p, b.n) == 1 && EVP_DigestFinal_ex(sha, hash, &n) == 1);
+    EVP_MD_CTX_free(sha);
+    ASSERT(n * 2 == FILE_HASH_LEN);
+    for (unsigned i = 0; i < n; i++) {
+        ret[i * 2] = digits[hash[i] >> 4];
+        ret[i * 2 + 1] = digits[hash[i] & 15];
+    }
+    ret[FILE_HASH_LEN] = 0;
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+struct file_read {
+    struct job job;
+    char blob[FILE_HASH_LEN + 1];
+    int64_t at, got;
+    size_t n;
+    char *bytes;
+    file_read_fn done;
+    void *arg;
+};
+
+static void read_run(struct job *job)
+{
+    struct file_read *r = container_of(job, struct file_read, job);
+    r->got = job->files->ops->blob_read(job->files->store, r->blob, r->at, r->bytes, r->n);
+}
+
+static void read_ran(struct job *job)
+{
+    struct file_read *r = container_of(job, struct file_read, job);
+    if (r->got < 0)
+        job->files->stats.failures++;
+    else
+        job->files->stats.read_bytes += (uint64_t)r->got;
+    if (r->done)
+        r->done(r->arg, r->got < 0 ? (int)r->got : STORE_OK,
+                (struct str){r->bytes, r->got < 0 ? 0 : (size_t)r->got});
+    free(r->bytes);
+    free(r);
+}
+
+struct file_read *files_read(struct files *f, struct str blob, int64_t at, size_t n,
+                             file_read_fn done, void *arg)
+{
+    struct file_read *r = xcalloc(sizeof *r);
+    ASSERT(blob.n == FILE_HASH_LEN);
+    memcpy(r->blob, blob.p, blob.n);
+    r->at = at;
+    r->n = n;
+    r->bytes = xalloc(n ? n : 1);
+    r->done = done;
+    r->arg = arg;
+    r->job.run = read_run;
+    r->job.done = read_ran;
+    files_job(f, &r->job);
+    return r;
+}
+
+void files_read_forget(struct file_read *r)
+{
+    if (r)
+        r->done = NULL;
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+struct files *files_open(uv_loop_t *loop, struct hub *hub, const struct file_store_ops *ops,
+                         void *store)
+{
+    struct files *f = xcalloc(sizeof *f);
+    f->loop = loop;
+    f->hub = hub;
+    f->ops = ops;
+    f->store = store;
+    list_init(&f->uploads);
+    list_init(&f->to_keep);
+    return f;
+}
+
+void files_start(struct files *f)
+{
+    sweep_start(f);
+}
+
+void files_stop(struct files *f)
+{
+    if (!f)
+        return;
+    f->closing = true;
+    sweep_stop(f);
+}
+
+void files_close(struct files *f)
+{
+    if (!f)
+        return;
+    while (f->n_jobs > 0)
+        uv_run(f->loop, UV_RUN_ONCE);
+    uploads_done(f);
+    free(f->sweep.found.at);
+    free(f->sweep.dead.at);
+    f->ops->close(f->store);
+    free(f);
+}
+
+const struct files_stats *files_stats(const struct files *f)
+{
+    return &f->stats;
+}

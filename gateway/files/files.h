@@ -1,0 +1,53 @@
+/* files -- the files of owners: uploads, reads and the sweep, over a store of bytes.
+ *
+ * Shape:    all that waits for a disk is a *job* on a thread of libuv's pool; its end comes back to
+ *           the loop.  The sweep removes the bytes of files that are gone, marks files gone that no
+ *           task has named for a day, and at the start and once a day removes bytes that no row
+ *           names.  While it looks and removes, no upload becomes a blob, and the other way round.
+ * Thread:   loop.
+ * Owns:     the store of bytes; jobs; uploads (upload.h).
+ * Errors:   negative enum store_error; a sweep that fails is tried again later.
+ */
+#ifndef GATEWAY_FILES_FILES_H
+#define GATEWAY_FILES_FILES_H
+
+#include <uv.h>
+
+#include "core/file_store.h"
+#include "core/hub.h"
+
+#define FILE_UNNAMED_MS 86400000 /* how long a file, or a part, waits for a task that names it */
+#define FILE_PIECE 65536         /* bytes that are read or written at once */
+
+struct files;
+struct upload;
+
+struct files_stats {
+    uint64_t stored, stored_bytes; /* uploads that were completed */
+    uint64_t refused, cut;
+    uint64_t read_bytes;
+    uint64_t swept;     /* blobs */
+    uint64_t failures;  /* of the store of bytes */
+    uint32_t uploading; /* now */
+};
+
+/* Takes the store of bytes.  The hub need not be open yet. */
+struct files *files_open(uv_loop_t *loop, struct hub *hub, const struct file_store_ops *ops,
+                         void *store);
+void files_start(struct files *f); /* sweeps begin, when the hub is restored */
+void files_stop(struct files *f);  /* nothing begins any more; before the hub ends */
+void files_close(struct files *f); /* after it; waits for what is under way; NULL is allowed */
+const struct files_stats *files_stats(const struct files *f);
+
+/* A hash as FILE_HASH_LEN hex digits, of the two with a NUL in between. */
+void files_hash(struct str a, struct str b, char ret[FILE_HASH_LEN + 1]);
+
+/* A read.  done is called once, from the loop, never from inside files_read: bytes is shorter than
+ * n at the end of the blob only; its memory is valid during the call. */
+struct file_read;
+typedef void (*file_read_fn)(void *arg, int status, struct str bytes);
+struct file_read *files_read(struct files *f, struct str blob, int64_t at, size_t n,
+                             file_read_fn done, void *arg);
+void files_read_forget(struct file_read *r); /* done is not called any more; NULL is allowed */
+
+#endif

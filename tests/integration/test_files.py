@@ -1,0 +1,303 @@
+"""Files over HTTP (PROTOCOL.md 7): given, gone on with after a cut, read, swept; nobody learns of another's."""
+
+import hashlib
+import http.client
+import json
+import os
+import socket
+
+import pytest
+
+from database import opened
+from gateway import WAIT_S, Gateway, run, wait_until, wrongs
+from holdfast import new_id
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
+DAY_MS = 86_400_000
+
+
+class Owner:
+    def __init__(self, gateway, token=None):
+        self.gateway = gateway
+        guest = json.loads(gateway.http("POST", "/v1/guest")[2]) if not token else {"token": token, "owner": None}
+        self.token, self.name = guest["token"], guest["owner"]
+
+    def ask(self, method, path, body=None, headers=None):
+        """(status, headers by lower name, bytes)"""
+        link = http.client.HTTPConnection(self.gateway.host, self.gateway.port, timeout=WAIT_S)
+        try:
+            link.request(method, f"/v1/conversations/{path}", body,
+                         {"Authorization": f"Bearer {self.token}", **(headers or {})})
+            answer = link.getresponse()
+            return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
+        finally:
+            link.close()
+
+    def give(self, conversation, body, kind="text/plain", name=None, key=None):
+        headers = {"Content-Type": kind}
+        if name:
+            headers["Content-Disposition"] = name
+        status, _, answer = self.ask("POST", f"{conversation}/files{f'?upload={key}' if key else ''}", body, headers)
+        assert status == 201, answer
+        return json.loads(answer)
+
+    def begin(self, conversation, key, body, length):
+        """A POST whose body stops before its end; the socket."""
+        wire = socket.create_connection((self.gateway.host, self.gateway.port), WAIT_S)
+        wire.sendall(f"POST /v1/conversations/{conversation}/files?upload={key} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                     f"Authorization: Bearer {self.token}\r\nContent-Length: {length}\r\n\r\n".encode() + body)
+        return wire
+
+    def offset(self, conversation, key):
+        status, headers, _ = self.ask("HEAD", f"{conversation}/files?upload={key}")
+        assert status == 200
+        return int(headers["upload-offset"])
+
+    def go_on(self, conversation, key, offset, rest):
+        return self.ask("PATCH", f"{conversation}/files?upload={key}", rest,
+                        {"Content-Type": "text/plain", "Upload-Offset": str(offset)})
+
+
+@pytest.fixture
+def owner(gateway):
+    return Owner(gateway)
+
+
+@pytest.fixture
+def alone():
+    """A gateway of the test's own, with no other files."""
+    with Gateway() as gateway:
+        yield gateway
+
+
+def blobs(gateway):
+    return sorted(path.name for path in (gateway.data / "files" / "blob").rglob("*") if path.is_file())
+
+
+def parts(gateway):
+    return sorted(path.name for path in (gateway.data / "files" / "part").rglob("*") if path.is_file())
+
+
+def test_file_is_given_and_read_as_it_was(owner):
+    c, body = new_id(), os.urandom(300_000)
+    file = owner.give(c, body, "Text/CSV; charset=utf-8", 'form-data; filename="a b.csv"')
+    assert file == {"type": "file", "file_id": file["file_id"], "name": "a b.csv", "media_type": "text/csv",
+                    "size": 300_000, "sha256": hashlib.sha256(body).hexdigest()}
+    status, headers, got = owner.ask("GET", f"{c}/files/{file['file_id']}")
+    assert status == 200 and got == body
+    assert headers["content-type"] == "text/csv"
+    assert headers["content-disposition"] == 'attachment; filename="a b.csv"'
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["content-security-policy"] == "sandbox; default-src 'none'"
+    assert headers["etag"] == f'"{file["sha256"]}"'
+    assert headers["content-length"] == "300000" and headers["accept-ranges"] == "bytes"
+    status, again, got = owner.ask("HEAD", f"{c}/files/{file['file_id']}")
+    assert status == 200 and got == b"" and again["content-length"] == "300000"
+    assert owner.ask("GET", f"{c}/files/{file['file_id']}", headers={"If-None-Match": headers["etag"]})[0] == 304
+
+
+def test_empty_file_is_a_file(owner):
+    c = new_id()
+    file = owner.give(c, b"")
+    assert file["size"] == 0 and file["name"] == "" and file["sha256"] == hashlib.sha256(b"").hexdigest()
+    status, headers, got = owner.ask("GET", f"{c}/files/{file['file_id']}")
+    assert (status, got, headers["content-disposition"]) == (200, b"", "attachment")
+
+
+def test_image_is_shown_by_its_bytes_and_nothing_else_is(owner):
+    c = new_id()
+    for body, kind, shown, how in [(PNG, "text/html", "image/png", "inline"),
+                                   (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml", "image/svg+xml", "attachment"),
+                                   (b"<script>", "image/png", "image/png", "attachment"),
+                                   (b"GIF", "image/gif", "image/gif", "attachment")]:
+        file = owner.give(c, body, kind, 'attachment; filename="x.png"')
+        headers = owner.ask("GET", f"{c}/files/{file['file_id']}")[1]
+        assert headers["content-type"] == shown and headers["content-disposition"].split(";")[0] == how, body
+
+
+def test_name_loses_its_path_and_keeps_its_letters(owner):
+    c = new_id()
+    for given, name, told in [
+            ("attachment; filename*=UTF-8''na%C3%AFve%20%E2%82%AC.txt", "naïve €.txt",
+             "attachment; filename=\"na__ve ___.txt\"; filename*=UTF-8''na%C3%AFve%20%E2%82%AC.txt"),
+            (r'attachment; filename="..\\..\\boot.ini"', "boot.ini", 'attachment; filename="boot.ini"'),
+            ('attachment; filename="../../etc/passwd"', "passwd", 'attachment; filename="passwd"'),
+            ('attachment; filename=".."', "", "attachment")]:
+        file = owner.give(c, b"x", name=given)
+        assert file["name"] == name
+        assert owner.ask("GET", f"{c}/files/{file['file_id']}")[1]["content-disposition"] == told
+
+
+@pytest.mark.parametrize("header, value", [("Content-Disposition", 'attachment; filename="a'),
+                                           ("Content-Disposition", "attachment; filename*=UTF-8''%FF"),
+                                           ("Content-Disposition", f'attachment; filename="{"x" * 256}"'),
+                                           ("Content-Type", "text"), ("Content-Type", "a/" + "b" * 127)])
+def test_bad_head_is_named(owner, header, value):
+    status, _, answer = owner.ask("POST", f"{new_id()}/files", b"x", {header: value})
+    assert status == 400 and f'"{header}"' in json.loads(answer)["error"]["message"], answer
+
+
+def test_ranges(owner):
+    c, body = new_id(), bytes(range(256)) * 1000
+    path = f"{c}/files/{owner.give(c, body)['file_id']}"
+    size = len(body)
+    for value, first, last in [("bytes=0-0", 0, 0), ("bytes=5-", 5, size - 1), ("bytes=-7", size - 7, size - 1),
+                               ("bytes=100000-199999", 100_000, 199_999), ("bytes=0-99999999", 0, size - 1),
+                               ("bytes=-99999999", 0, size - 1)]:
+        status, headers, got = owner.ask("GET", path, headers={"Range": value})
+        assert status == 206 and got == body[first:last + 1], value
+        assert headers["content-range"] == f"bytes {first}-{last}/{size}"
+    for value in [f"bytes={size}-", "bytes=-0"]:
+        status, headers, got = owner.ask("GET", path, headers={"Range": value})
+        assert (status, headers["content-range"], got) == (416, f"bytes */{size}", b""), value
+    for value in ["bytes=1-0", "bytes=a-b", "bytes=0-1,3-4", "lines=0-1", "bytes=", "bytes=-"]:
+        assert owner.ask("GET", path, headers={"Range": value})[0] == 200, value
+    etag = owner.ask("HEAD", path)[1]["etag"]
+    assert owner.ask("GET", path, headers={"Range": "bytes=0-1", "If-Range": etag})[0] == 206
+    assert owner.ask("GET", path, headers={"Range": "bytes=0-1", "If-Range": '"other"'})[0] == 200
+
+
+def test_foreign_missing_and_malformed_are_one_answer(owner, gateway):
+    c, other = new_id(), Owner(gateway)
+    file = owner.give(c, b"mine")["file_id"]
+    ids = [file, "01ARZ3NDEKTSV4RRFFQ69G5FAV", "x", "%00", file.lower(), file + "0", "%C3%A9" * 13, "a;b"]
+    answers = set()
+    for method in ("GET", "HEAD"):
+        for asker, names in ((other, ids), (owner, ids[1:])):
+            for name in names:
+                status, headers, body = asker.ask(method, f"{c}/files/{name}")
+                answers.add((method, status, tuple(sorted((k, v) for k, v in headers.items() if k != "date")), body))
+    assert {a[1] for a in answers} == {404} and len(answers) == 2, answers
+    assert owner.ask("GET", f"{new_id()}/files/{file}")[0] == 404  # another conversation
+    assert owner.ask("GET", f"{c}/files/{file}")[2] == b"mine"
+
+
+def test_same_bytes_of_two_owners_share_nothing(alone):
+    c, owner, other, gateway = new_id(), Owner(alone), Owner(alone), alone
+    one, two, again = owner.give(c, b"same"), other.give(c, b"same"), owner.give(c, b"same")
+    assert len({one["file_id"], two["file_id"], again["file_id"]}) == 3
+    assert len(blobs(gateway)) == 2
+    owner.ask("DELETE", c)
+    wait_until(lambda: len(blobs(gateway)) == 1, "the sweep", 3 * WAIT_S)
+    assert other.ask("GET", f"{c}/files/{two['file_id']}")[2] == b"same"
+    assert owner.ask("GET", f"{c}/files/{one['file_id']}")[0] == 404
+
+
+# ---------------------------------------------------------------- uploads that go on
+
+
+def test_upload_goes_on_where_it_was_cut(alone):
+    owner, gateway = Owner(alone), alone
+    c, body = new_id(), os.urandom(1_000_000)
+    wire = owner.begin(c, "try", body[:400_000], len(body))
+    wire.close()
+    wait_until(lambda: owner.offset(c, "try") == 400_000, "what came")
+    status, headers, answer = owner.go_on(c, "try", 7, body[7:])
+    assert status == 409 and headers["upload-offset"] == "400000", answer
+    status, _, answer = owner.go_on(c, "try", 400_000, body[400_000:])
+    file = json.loads(answer)
+    assert status == 201 and file["size"] == len(body) and file["sha256"] == hashlib.sha256(body).hexdigest()
+    assert owner.ask("GET", f"{c}/files/{file['file_id']}")[2] == body
+    assert parts(gateway) == []
+    assert owner.offset(c, "try") == len(body)
+    status, _, answer = owner.go_on(c, "try", len(body), b"")  # its answer was lost
+    assert status == 200 and json.loads(answer) == {**file, "repeated": True}
+    assert owner.offset(new_id(), "try") == 0 and Owner(gateway).offset(c, "try") == 0
+
+
+def test_try_that_hangs_is_taken_over(owner):
+    c, body = new_id(), b"0123456789"
+    wire = owner.begin(c, "k", body[:4], len(body))
+    wait_until(lambda: owner.offset(c, "k") == 4, "what came")  # the look ends the try
+    assert wire.recv(1) == b""
+    wire.close()
+    assert owner.go_on(c, "k", 4, body[4:])[0] == 201
+
+
+def test_upload_outlives_a_kill(alone):
+    owner, c, body, gateway = Owner(alone), new_id(), os.urandom(200_000), alone
+    wire = owner.begin(c, "k", body[:150_000], len(body))
+    once = owner.begin(c, "", b"", 1)  # an empty key is refused: no part
+    once.close()
+    whole = owner.give(c, b"whole")["file_id"]
+    wait_until(lambda: sum(path.stat().st_size for path in (gateway.data / "files/part").rglob("*")
+                           if path.is_file()) == 150_000, "what came")
+    gateway.kill()
+    wire.close()
+    gateway.start()
+    assert owner.ask("GET", f"{c}/files/{whole}")[2] == b"whole"
+    assert owner.offset(c, "k") == 150_000
+    assert owner.go_on(c, "k", 150_000, body[150_000:])[0] == 201
+
+
+def test_cut_upload_without_a_key_leaves_nothing(alone):
+    c, owner, gateway = new_id(), Owner(alone), alone
+    wire = socket.create_connection((gateway.host, gateway.port), WAIT_S)
+    wire.sendall(f"POST /v1/conversations/{c}/files HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {owner.token}\r\n"
+                 f"Content-Length: 500000\r\n\r\n".encode() + b"x" * 400_000)
+    wait_until(lambda: parts(gateway), "the part")
+    wire.close()
+    wait_until(lambda: not parts(gateway), "its end")
+    assert blobs(gateway) == []
+
+
+@pytest.mark.parametrize("method, path, headers, what", [
+    ("POST", "?upload=", {}, '"upload"'), ("POST", "?upload=" + "k" * 129, {}, '"upload"'),
+    ("HEAD", "", {}, None), ("PATCH", "", {"Upload-Offset": "0"}, '"upload"'),
+    ("PATCH", "?upload=k", {}, '"Upload-Offset"'), ("PATCH", "?upload=k", {"Upload-Offset": "-1"}, '"Upload-Offset"')])
+def test_bad_upload_is_named(owner, method, path, headers, what):
+    status, _, answer = owner.ask(method, f"{new_id()}/files{path}", None if method == "HEAD" else b"x", headers)
+    assert status == 400 and (not what or what in json.loads(answer)["error"]["message"]), answer
+
+
+def test_big_file_is_never_whole_in_memory(owner, gateway):
+    c, size = new_id(), 30 << 20
+    before = gateway.rss()
+    body = os.urandom(1 << 20) * 30
+    file = owner.give(c, body)
+    assert file["size"] == size
+    status, _, got = owner.ask("GET", f"{c}/files/{file['file_id']}")
+    assert status == 200 and hashlib.sha256(got).hexdigest() == file["sha256"]
+    assert gateway.rss() - before < 16 << 20
+
+
+# ---------------------------------------------------------------- the sweep
+
+
+def test_what_nobody_names_is_swept_after_a_day_and_after_a_crash(alone):
+    owner, c, gateway = Owner(alone), new_id(), alone
+    old, new = owner.give(c, b"old"), owner.give(c, b"new")
+    wire = owner.begin(c, "k", b"half", 8)
+    wait_until(lambda: parts(gateway), "the part")
+    wire.close()
+    gateway.kill()
+    stray = gateway.data / "files/blob/ab" / ("ab" + "0" * 62)  # renamed, and no row committed
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_bytes(b"stray")
+    half = next(path for path in (gateway.data / "files/part").rglob("*") if path.is_file())
+    os.utime(half, (1, 1))
+    with opened(gateway) as database:
+        database.execute("UPDATE files SET created_at = created_at - ? WHERE file_id = ?", (2 * DAY_MS, old["file_id"]))
+    gateway.start()
+    wait_until(lambda: not stray.exists() and len(blobs(gateway)) == 1 and not parts(gateway), "the sweep", 3 * WAIT_S)
+    assert owner.ask("GET", f"{c}/files/{old['file_id']}")[0] == 404
+    assert owner.ask("GET", f"{c}/files/{new['file_id']}")[2] == b"new"
+    gateway.stop()
+    assert wrongs(run("doctor", "--full", "--data", str(gateway.data)).stdout) == []
+
+
+def test_share_of_the_store_counts_files():
+    with Gateway({"limits": {"store_mib_per_owner": 1}}) as gateway:
+        owner, c = Owner(gateway), new_id()
+        owner.give(c, b"x" * 600_000)
+        status, _, answer = owner.ask("POST", f"{c}/files", b"y" * 600_000)
+        assert status == 503 and json.loads(answer)["error"]["code"] == "overloaded", answer
+        assert owner.ask("DELETE", c)[0] == 200
+        owner.give(c, b"y" * 600_000)
+
+
+def test_store_in_memory_takes_no_files():
+    memory = Gateway({"store": {"kind": "memory"}})
+    memory.data.mkdir(mode=0o700)
+    with memory as gateway:
+        assert Owner(gateway).ask("POST", f"{new_id()}/files", b"x")[0] == 404
