@@ -84,8 +84,8 @@ static void done(struct call *c)
     owner_unref(c->hub, c->quota);
     request_done(&c->req);
     buf_done(&c->out);
-    free(c->from);
     placing_free(c->placing);
+    free(c->from);
     free(c);
 }
 
