@@ -47,6 +47,7 @@ CONVERSATION_VERBS = {
     "tasks": {}, "history": {}, "results": {}, "ack": {"task_ids": [NO_TASK]}, "title": {"title": "x"},
     "cancel_all": {}, "open": {"follow": True}, "close": {}, "delete": {},
 }
+SCHEDULE_VERBS = {"reschedule": {"paused": True}, "unschedule": {}}  # with the id of a schedule
 # Those with an id of a message, or of a task, of a conversation.
 MESSAGE_VERBS = {
     "branch": {"message_id": "{t}"}, "chat reply_to": {"message": "x", "reply_to": "{t}"},
@@ -151,6 +152,9 @@ FACE_ROUTES = [
 # sent, of which the last is answered, and what the answer about nothing contains.
 BEGIN = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
 LOAD = {"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": {"sessionId": "{c}", "cwd": "/", "mcpServers": []}}
+SESSION = {"sessionId": "{c}", "cwd": "/"}
+GO_ON, CLOSE, DELETE = ({"jsonrpc": "2.0", "id": 1, "method": f"session/{name}", "params": SESSION}
+                        for name in ("resume", "close", "delete"))
 ALLOW = {"jsonrpc": "2.0", "id": "{id}/a/q", "result": {"outcome": {"outcome": "selected", "optionId": "allow"}}}
 STOP = {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "{c}"}}
 MARK = {"jsonrpc": "2.0", "id": 2, "method": "none"}  # what came before it has no answer
@@ -160,6 +164,9 @@ FACE_SOCKETS = [
     ("Responses frame", "/responses", "", [],
      [{"type": "response.create", "input": "x", "previous_response_id": "resp_{id}"}], "no such task"),
     ("ACP load", "/acp", "", [BEGIN], [LOAD], "Resource not found"),
+    ("ACP resume", "/acp", "", [BEGIN], [GO_ON], "Resource not found"),
+    ("ACP close", "/acp", "", [BEGIN], [CLOSE], "result"),
+    ("ACP delete", "/acp", "", [BEGIN], [DELETE], "result"),
     ("ACP answer", "/acp", "", [BEGIN], [ALLOW, MARK], "no such method"),
     ("ACP cancel", "/acp", "", [BEGIN], [STOP, MARK], "no such method"),
 ]
@@ -546,6 +553,32 @@ async def try_wire(world):
         found.that("WebSocket conversations names another's", not any(c in listed for c in world.conversations))
 
 
+async def try_schedules(world):
+    """A schedule of the owner's, a year ahead, is not there for another, in its conversation or out of it."""
+    found, later = world.found, int(time.time() * 1000) + 366 * 86_400_000
+    async with Wire(world.url) as mine, Wire(world.url) as wire:
+        await mine.hello(world.owner)
+        made = json.loads(await mine.ask("schedule", conversation_id=world.conversations[0], chat={"message": "x"}, not_before=later))
+        if code_of(json.dumps(made)) == "unsupported":
+            return
+        known = made["schedule"]["schedule_id"]
+        await wire.hello(world.other)
+        for verb, fields in SCHEDULE_VERBS.items():
+            expected = await wire.ask(verb, schedule_id=NO_TASK, **fields)
+            found.that(f"WebSocket {verb}: {expected} for no schedule", code_of(expected) == "not_found")
+            for bad in (known, *filter(None, MALFORMED_IDS)):
+                found.equal(f"WebSocket {verb}", await wire.ask(verb, schedule_id=bad, **fields), expected)
+        for method, path, body in (("PATCH", "/schedules", True), ("DELETE", "/schedules?schedule_id={id}", False)):
+            asked = [world.http.ask(method, path.format(id=of), {"schedule_id": of, "paused": True} if body else None, token=world.other)
+                     for of in (NO_TASK, known)]
+            found.equal(f"HTTP {method} /schedules", asked[1][::2], asked[0][::2])
+        for conversation in world.conversations:
+            listed = await wire.ask("schedules", conversation_id=conversation)
+            found.that("WebSocket schedules names another's", known not in listed and known not in await wire.ask("schedules"))
+        gone = json.loads(await mine.ask("unschedule", schedule_id=known))
+        found.that(f"the owner's schedule is gone: {gone}", gone["type"] == "ok")
+
+
 async def try_identities(world):
     """A line before hello, and a hello with a bad token: the same, whatever task it is about."""
     for name, token in world.bad.items():
@@ -695,6 +728,7 @@ def main(arguments):
             try_http(world)
             try_faces(world)
             asyncio.run(try_wire(world))
+            asyncio.run(try_schedules(world))
             asyncio.run(try_identities(world))
             asyncio.run(try_face_sockets(world))
             if options.timing:
