@@ -11,6 +11,7 @@
 #ifndef CORE_AGENT_H
 #define CORE_AGENT_H
 
+#include "core/budget.h"
 #include "proto/agent_line.h"
 
 struct tool;
@@ -154,6 +155,8 @@ struct agent_ops {
     /* deliver may refuse a line and take a later one.  It calls on_room when it would take one that
      * it has refused; nobody offers it before. */
     bool picks;
+    /* Runs share what is read: none is read less for what another one waits for. */
+    bool shares;
 };
 
 /* Says what begins a turn about things that an agent has started: all; no watched lines; failures
@@ -167,12 +170,14 @@ struct agent {
     char *const *examples;   /* examples of what to ask it, up to a NULL; NULL for none */
     bool is_default;
     bool has_inbox;
-    bool has_budget;                              /* a task of it may bring a budget */
+    bool has_budget;                              /* a task of it may bring a budget … */
+    bool asks_budget;                             /* … to which its runs keep by themselves */
     bool goes_on;                                 /* after_restart is continue */
     bool outlives;                                /* its runs live on without a gateway */
     bool is_process;                              /* counts towards limits.processes */
     msec_t timeout_ms, idle_timeout_ms, grace_ms; /* 0: never */
     enum notify notify;
+    struct budget_limits budget;
     const struct tool *const *tools; /* the tools that it may call */
     size_t n_tools;
     const struct agent_ops *ops;

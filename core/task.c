@@ -222,6 +222,7 @@ static void free_work(struct task *t)
     task_free_hooks(t);
     said_done(&w->said);
     task_free_text(w);
+    task_budget_free(w);
     free(w->history);
     free(w->turns);
     task_free_past(t);

@@ -76,6 +76,12 @@ struct task_outcome {
     struct str error_message, output, undelivered, answers; /* owned; NULL for none */
 };
 
+/* A call of the agent's that was under way. */
+struct past_call {
+    uint64_t seq;   /* of its tool_call */
+    unsigned flags; /* task_tool.c */
+};
+
 /* A task as a restart has read it, until it goes on. */
 struct task_past {
     struct recall *recall; /* the adapter's; NULL: none, or it could not be read */
@@ -86,8 +92,11 @@ struct task_past {
     uint64_t stopped_at;     /* the newest event when the gateway was stopped; 0: it was killed */
     unsigned attempts;       /* the task was resumed so often … */
     unsigned vain;           /* … since the last other event, and not after a planned stop */
-    unsigned n_open;         /* questions: while there are any, the clocks stand … */
+    struct budget_past budget;
+    unsigned n_open;               /* questions: while there are any, the clocks stand … */
     int64_t stood_since, stood_ms; /* … since, and before that */
+    struct past_call *calls;
+    size_t n_calls;
 };
 
 /* State that exists from the start of its run, or from an earlier event that needs it. */
@@ -123,6 +132,7 @@ struct task_work {
     uint32_t n_approvals;          /* asked by the gateway */
     struct tool_names *tool_names; /* from its tool_call events */
     struct task_past *past;        /* NULL: it did not begin before this gateway */
+    struct task_budget *budget;    /* NULL: none, or its run keeps to it by itself */
     char *retracted;               /* as in its record; NULL: nothing */
     uint64_t first_text;           /* of a task that was resumed: its first event with text */
     unsigned attempt;              /* that of its last task.resumed; 0: none */

@@ -104,7 +104,8 @@ void tasks_start_next(struct conversation *c)
 void task_unpause(struct task *t)
 {
     t->paused = false;
-    if (t->run && !t->left && !(t->work && t->work->waits_for_lookup))
+    bool waits = t->work && (t->work->waits_for_lookup || task_budget_holds(t));
+    if (t->run && !t->left && !waits)
         t->agent->ops->unpause(t->run);
 }
 
@@ -118,6 +119,7 @@ void task_stop_run(struct task *t)
         timer_disarm(c, &t->work->timeout);
         timer_disarm(c, &t->work->idle);
         timer_disarm(c, &t->work->grace);
+        task_budget_stop(t);
         task_stop_tools(t);
     }
     if (!t->run)
@@ -271,6 +273,7 @@ void task_run(struct task *t)
         return;
     }
     t->phase = PHASE_RUNNING;
+    task_budget_begin(t, spec.metadata);
     if (again)
         task_resumed(t);
     else

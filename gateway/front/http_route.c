@@ -85,6 +85,8 @@ static const struct route *find_in(struct exchange *x, enum method method, const
     return NULL;
 }
 
+#define OURS "/v1/conversations/"
+
 /* A path whose id cannot be one (it contains a slash, encoded or not): another protocol reports it
  * like any other bad id.  Only for a route with one id; if whole, the rest of the path must match
  * too. */
@@ -95,7 +97,8 @@ static const struct route *find_loosely(struct exchange *x, enum method method, 
     for (size_t i = 0; i < x->front->n_routes; i++) {
         const struct route *route = &x->front->routes[i];
         size_t n = strcspn(route->pattern, "{");
-        if (route->method != method || strncmp(route->pattern + n, "{c}", 3) != 0)
+        if (route->method != method || strncmp(route->pattern + n, "{c}", 3) != 0 ||
+            strncmp(route->pattern, OURS, strlen(OURS)) == 0)
             continue;
         const char *rest = route->pattern + n + 3;
         size_t tail = whole ? strlen(rest) : 0;

@@ -102,6 +102,7 @@ def test_a_difference_of_one_byte_is_found(leak):
         world.http = module.Http(module.urllib.parse.urlsplit(f"http://127.0.0.1:{server.server_port}"))
         world.found, world.other, world.bad = module.Findings(), "other", {"missing": None}
         world.conversations, world.task, world.ended, world.nowhere = ["c-1", "c-2"], "TASK", "TASK", "c-9"
+        world.messages = world.pairs
         module.try_http(world)
         server.shutdown()
     assert any("…/tasks/…:" in wrong and "is not" in wrong for wrong in world.found.wrong)
