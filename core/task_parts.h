@@ -67,6 +67,8 @@ void task_past_begin(struct task *t, uint64_t mark);
 void task_past_note(struct task *t, uint64_t number, uint64_t seq, struct str bytes);
 void task_past_event(struct task *t, const struct event_parts *event);
 void task_past_is_unreadable(struct task *t);
+void task_past_calls(struct task *t, struct str note); /* NOTE_CALLS */
+void task_past_call(struct task *t, const struct event_parts *event);
 /* All of it was told: stages task.resumed, or the end. */
 void task_past_end(struct task *t);
 void task_free_past(struct task *t);
@@ -139,6 +141,9 @@ struct approval {
     void *arg;
 };
 bool task_ask_approval(struct task *t, const struct approval *a) MUST_USE;
+/* After a restart: the same for a question that is open.  False: the call has none. */
+bool task_await_approval(struct task *t, struct str call_id,
+                         void (*answered)(void *arg, struct str answer), void *arg);
 /* The same for any question of the gateway's with yes and no: data of its input_required, with that
  * id. */
 struct own_question {

@@ -1,6 +1,6 @@
 #include "gateway/audited.h"
 
-/* What every connection says, and what changes and shows nothing. */
+/* Every connection says these, or they change and show nothing. */
 static bool is_left_out(enum verb verb)
 {
     return verb == VERB_HELLO || verb == VERB_PING || verb == VERB_UNSUBSCRIBE ||
@@ -12,6 +12,11 @@ static const char *const audited_events[N_VERBS] = {
     VERB_TABLE(X)
 #undef X
 };
+
+const char *audited_event(enum verb verb)
+{
+    return audited_events[verb];
+}
 
 void audited_call(struct audit *audit, const struct call *c, enum error e)
 {

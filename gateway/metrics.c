@@ -7,10 +7,11 @@
 
 #include "core/task.h"
 #include "gateway/agents/agents.h"
+#include "gateway/agents/exec_kept.h"
 #include "gateway/agents/workers.h"
-#include "gateway/base/audit.h"
 #include "gateway/fetch/webhook.h"
 #include "gateway/files/files.h"
+#include "gateway/metrics_requests.h"
 #include "gateway/models/model_stats.h"
 
 enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
@@ -114,7 +115,8 @@ static void tasks_resumed(struct server *s, struct buf *out, const char *name)
     for (size_t i = 0; i < s->n_agents; i++) {
         bool seen = !s->agents[i].goes_on;
         for (size_t j = 0; j < i; j++)
-            seen = seen || (s->agents[j].goes_on && s->agents[j].ops == s->agents[i].ops);
+            seen = seen || (s->agents[j].goes_on &&
+                            strcmp(s->agents[j].ops->kind, s->agents[i].ops->kind) == 0);
         const char *kind = s->agents[i].ops->kind;
         n += !seen;
         if (!seen)
@@ -135,6 +137,11 @@ static void tasks_not_resumed(struct server *s, struct buf *out, const char *nam
     for (size_t i = 0; i < countof(reasons); i++)
         buf_putf(out, "%s{reason=\"%s\"} %" PRIu64 "\n", name, reasons[i],
                  s->hub.stats.not_resumed[i]);
+}
+
+static void held_agents(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", s->kept ? kept_count(s->kept) : 0);
 }
 
 static void retracted(struct server *s, struct buf *out, const char *name)
@@ -226,44 +233,6 @@ static void limits(struct server *s, struct buf *out, const char *name)
     _Static_assert(countof(names) == N_LIMITS, "by enum hub_limit");
     for (size_t i = 0; i < countof(names); i++)
         buf_putf(out, "%s{limit=\"%s\"} %" PRIu64 "\n", name, names[i], s->hub.stats.limit_hits[i]);
-}
-
-static const char *const verb_names[N_VERBS] = {
-#define X(name, wire, flags) [name] = wire,
-    VERB_TABLE(X)
-#undef X
-};
-
-static void requests(struct server *s, struct buf *out, const char *name)
-{
-    for (int i = VERB_CHAT; i < N_VERBS; i++) /* those before are the session's own */
-        buf_putf(out, "%s{verb=\"%s\"} %" PRIu64 "\n", name, verb_names[i],
-                 s->hub.stats.requests[i]);
-}
-
-static void request_errors(struct server *s, struct buf *out, const char *name)
-{
-    for (int i = ERR_NONE + 1; i < N_ERRORS; i++)
-        buf_putf(out, "%s{code=\"%s\"} %" PRIu64 "\n", name, error_code((enum error)i),
-                 s->hub.stats.refusals[i]);
-}
-
-static void refusals(struct server *s, struct buf *out, const char *name)
-{
-    static const char *const causes[] = {
-#define X(name, label) label,
-        REFUSAL_TABLE(X)
-#undef X
-    };
-    for (size_t i = 0; i < countof(causes); i++)
-        buf_putf(out, "%s{cause=\"%s\"} %" PRIu64 "\n", name, causes[i], s->front.refusals[i]);
-}
-
-static void audit_lines(struct server *s, struct buf *out, const char *name)
-{
-    struct audit_stats stats = audit_stats(s->audit);
-    metrics_put(out, name, "{outcome=\"written\"}", stats.written);
-    metrics_put(out, name, "{outcome=\"lost\"}", stats.lost);
 }
 
 static void cache(struct server *s, struct buf *out, const char *name)
@@ -534,6 +503,8 @@ static const struct metric metrics[] = {
      tasks_resumed},
     {"holdfast_tasks_not_resumed_total", COUNTER,
      "Tasks that a restart ended as orphaned, by the reason.", tasks_not_resumed},
+    {"holdfast_held_agents", GAUGE, "Programs that outlive the gateway, and their sockets.",
+     held_agents},
     {"holdfast_retracted_bytes_total", COUNTER,
      "Text that was withdrawn because its step was done anew.", retracted},
     {"holdfast_unknown_effects_total", COUNTER,
@@ -557,13 +528,14 @@ static const struct metric metrics[] = {
      "Times that events of a task were not on disk as they were written.", damages},
     {"holdfast_resume_total", COUNTER, "Resumes, by outcome.", resumes},
     {"holdfast_limit_hits_total", COUNTER, "Requests that met a limit.", limits},
-    {"holdfast_requests_total", COUNTER, "Requests carried out, well or not, by verb.", requests},
+    {"holdfast_requests_total", COUNTER, "Requests carried out, well or not, by verb.",
+     metrics_requests},
     {"holdfast_request_errors_total", COUNTER, "Requests that got an error, by its code.",
-     request_errors},
+     metrics_request_errors},
     {"holdfast_refusals_total", COUNTER,
-     "Peers turned away before a request was read, by the cause.", refusals},
+     "Peers turned away before a request was read, by the cause.", metrics_refusals},
     {"holdfast_audit_lines_total", COUNTER, "Lines of the audit's file, and those that were lost.",
-     audit_lines},
+     metrics_audit_lines},
     {"holdfast_replayed_bytes_total", COUNTER, "Events sent from a resume to its caught_up.",
      replayed},
     {"holdfast_replay_cache_bytes", GAUGE, "Blocks of events in memory.", cache},

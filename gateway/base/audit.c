@@ -43,7 +43,7 @@ static void put_ts(struct buf *out, int64_t wall_ms)
     buf_putf(out, "{\"ts\":\"%s.%03dZ\"", day, (int)(wall_ms % 1000));
 }
 
-static void put_part(struct buf *out, const char *key, struct str text)
+static void audit_put_part(struct buf *out, const char *key, struct str text)
 {
     if (text.p)
         js_put_field(out, key, text);
@@ -52,14 +52,15 @@ static void put_part(struct buf *out, const char *key, struct str text)
 static void put_line(struct buf *out, int64_t wall_ms, const struct audit_line *line)
 {
     put_ts(out, wall_ms);
-    put_part(out, "event", str_of(line->event));
-    put_part(out, "owner", line->owner);
-    put_part(out, "from", line->from);
-    put_part(out, "conversation", line->conversation);
-    put_part(out, "task", line->task);
-    put_part(out, "agent", line->agent);
-    put_part(out, "input", line->input);
-    put_part(out, "outcome", str_of(line->outcome));
+    audit_put_part(out, "event", str_of(line->event));
+    audit_put_part(out, "owner", line->owner);
+    audit_put_part(out, "from", line->from);
+    audit_put_part(out, "conversation", line->conversation);
+    audit_put_part(out, "task", line->task);
+    audit_put_part(out, "agent", line->agent);
+    audit_put_part(out, "input", line->input);
+    audit_put_part(out, "file", line->file);
+    audit_put_part(out, "outcome", str_of(line->outcome));
     buf_puts(out, "}\n");
 }
 

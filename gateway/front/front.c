@@ -72,7 +72,7 @@ static void on_lws_log(int level, const char *line)
  * Caddy after 120 s. */
 #define IDLE_S 130
 
-/* What libwebsockets gives the kernel at once; for each further piece it asks epoll five times. A
+/* As much as libwebsockets gives the kernel at once; each further piece asks epoll five times. A
  * chunk of a face can be ten times as long as the lines that it says. */
 #define MOST_SENT (1u << 20)
 

@@ -12,7 +12,7 @@ HISTORY = {"answer": "history"}  # the agent's answer is what it was given
 
 
 def heard(task):
-    """The contents that the agent was given of the conversation."""
+    """The conversation as the agent was given it."""
     return [message["content"] for message in json.loads(task["output"])]
 
 
