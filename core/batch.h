@@ -121,6 +121,10 @@ struct op {
 };
 
 struct batch {
+    /* Upwards from run to run of one store, and unchanged while the batch is retried: by it a store
+     * knows what it has applied.  0: none, for batches that nobody retries. */
+    uint64_t number;
+    bool give_up; /* its outcome was not known for too long: see store_ops.commit */
     struct op *ops;
     size_t n_ops, cap_ops;
     size_t bytes; /* of lines and strings: counted against the limits of a batch */

@@ -60,12 +60,15 @@ struct hub_options {
     /* Called when a task is about to go on after a restart; retracted: the bytes of text that are
      * withdrawn.  NULL: nobody needs to know. */
     void (*resumed)(const struct task_record *task, unsigned attempt, uint64_t retracted);
+    /* Called when the store is another process's now: this one must stop at once, without another
+     * word to anybody.  NULL: the store has one user. */
+    void (*fenced)(void *arg);
     /* Called when a conversation was deleted; NULL: nobody needs to know. */
     void (*deleted)(void *arg, struct str owner, struct str conversation_id);
     /* Called when a request is over, with what it was answered: before its memory goes.  NULL:
      * nobody needs to know. */
     void (*told)(void *arg, const struct call *c, enum error e);
-    void *arg; /* of deleted and told */
+    void *arg; /* of deleted, fenced and told */
 };
 
 enum hub_limit {

@@ -8,12 +8,14 @@
  *           for tests.
  * Thread:   the port: the loop thread; a backend: as struct store_ops says.
  * Errors:   negative enum store_error.  A commit that fails has changed nothing, and may be retried
- *           unchanged.
+ *           unchanged.  A store behind a network may not know: STORE_UNKNOWN says neither, until
+ *           the same batch is asked for again.
  */
 #ifndef CORE_STORE_H
 #define CORE_STORE_H
 
 #include "core/batch.h"
+#include "core/slot.h"
 
 enum store_error {
     STORE_OK = 0,
@@ -22,6 +24,9 @@ enum store_error {
     STORE_FULL = -3,    /* no space, or a limit of the file system */
     STORE_IO = -4,      /* input/output error, read-only, out of memory */
     STORE_CORRUPT = -5, /* the data is not as it was written */
+    STORE_FENCED = -6, /* another process has this store now: commit nothing, answer nobody, stop */
+    STORE_UNKNOWN = -7, /* committed or not: ask for the same batch again; no one is told yet */
+    STORE_VOID = -8,    /* the batch was given up (batch.give_up): it is not, and will never be */
 };
 
 enum query_kind {
@@ -87,6 +92,9 @@ int64_t file_record_cost(const struct file_record *file);
 
 struct query {
     enum query_kind kind;
+    /* The owners of these slots, in queries of all owners; NULL: all.  Stores of one node have all
+     * slots, and ignore it. */
+    const struct slots *slots;
     struct str owner, conversation_id, task_id, key, before;
     int64_t task_key;
     int64_t at;
@@ -145,7 +153,9 @@ size_t task_record_bytes(const struct task_record *task); /* of its strings */
 
 /* A backend's memory for core from run to run; read once at the start. */
 struct store_start {
-    int64_t next_key;                /* a task key never used before */
+    int64_t next_key; /* never used before, nor is any after it: not necessarily the next after
+                       * those of an earlier run */
+    uint64_t number;  /* of the last batch of this store that had one; 0: none yet */
     char newest_id[TASK_ID_LEN + 1]; /* the newest ULID of any record, "" for none */
 };
 
@@ -153,7 +163,9 @@ struct store_start {
  * of threads, each with a reader of its own. */
 struct store_ops {
     const char *name;
-    /* Applies the batch as one transaction.  May block.  Durable on return (promise 2). */
+    /* Applies the batch as one transaction.  May block.  Durable on return (promise 2).  A batch
+     * whose number was committed last is not applied again: STORE_OK.  With give_up it is not
+     * applied any more: STORE_OK when it was before, STORE_VOID when it never will be. */
     int (*commit)(void *store, const struct batch *batch);
     int (*start)(void *store, struct store_start *ret);
     /* A reader holds what one thread needs to ask (a read-only connection). */

@@ -486,6 +486,9 @@ static bool is_taken(const struct memory *m, const struct batch *b, size_t i)
 static int memory_commit(void *store, const struct batch *batch)
 {
     struct memory *m = store;
+    bool known = batch->number && batch->number == m->start.number;
+    if (known || batch->give_up)
+        return known ? STORE_OK : STORE_VOID;
     for (size_t i = 0; i < batch->n_ops; i++) {
         enum op_kind kind = batch->ops[i].kind;
         if ((kind == OP_TASK_NEW || kind == OP_MESSAGE) && is_taken(m, batch, i))
@@ -493,6 +496,8 @@ static int memory_commit(void *store, const struct batch *batch)
     }
     for (size_t i = 0; i < batch->n_ops; i++)
         apply(m, &batch->ops[i]);
+    if (batch->number)
+        m->start.number = batch->number;
     return STORE_OK;
 }
 

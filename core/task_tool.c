@@ -18,7 +18,7 @@
 struct tool_use {
     struct list node; /* in the task's tools, then in the hub's dead_tools */
     struct hub *hub;
-    struct task *task; /* NULL once it is told, or nobody waits for it */
+    struct task *task;       /* NULL once it is told, or nobody waits for it */
     const struct tool *tool; /* NULL: of an earlier gateway, and not there any more */
     struct tool_job *job;
     char *call_id, *name;
@@ -337,9 +337,9 @@ void task_past_call(struct task *t, const struct event_parts *event)
     while (i < p->n_calls && p->calls[i].seq != event->seq)
         i++;
     if (i < p->n_calls && js_parse(&doc, event->data.p, event->data.n, JS_OURS)) {
-        struct tool_use *use = use_new(
-            t, past_text(&doc, "name", &name), past_text(&doc, "call_id", &call_id),
-            past_text(&doc, "arguments", &arguments), event->seq);
+        struct tool_use *use =
+            use_new(t, past_text(&doc, "name", &name), past_text(&doc, "call_id", &call_id),
+                    past_text(&doc, "arguments", &arguments), event->seq);
         use->is_hidden = p->calls[i].flags & CALL_HIDDEN;
         use->stands = p->calls[i].flags & CALL_STANDS;
     }

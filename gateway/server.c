@@ -15,6 +15,7 @@
 #include "gateway/audited.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
+#include "gateway/base/secret_line.h"
 #include "gateway/descriptors.h"
 #include "gateway/faces/faces.h"
 #include "gateway/fetch/fetch.h"
@@ -35,6 +36,8 @@
 #define TICK_MS 1000
 #define CLOSE_WAIT_MS 500 /* how long clients may take for the close handshake */
 #define END_WAIT_MS 2000   /* at the stop, for everything that was told to end */
+#define URL_MAX 4096
+#define EXIT_FENCED 75 /* EX_TEMPFAIL: to be started again (packaging/) */
 
 /* --- the clock -------------------------------------------------------------------------------- */
 
@@ -175,15 +178,27 @@ static void report_store(struct server *s)
     char why[STORE_ERROR_TEXT] = "a commit hangs";
     if (s->sqlite && now == COMMITS_FAIL)
         store_sqlite_last_error(s->sqlite, why);
+    else if (s->pg && now == COMMITS_FAIL)
+        store_pg_last_error(s->pg, why);
     if (now != COMMITS_WORK)
         log_event(LEVEL_ERROR, "store", "commits_fail", LOG_TEXT("why", why));
     else
         log_event(LEVEL_INFO, "store", "commits_again", LOG_INT("tasks", s->hub.n_live));
 }
 
+static void server_on_fenced(void *arg)
+{
+    struct server *s = arg;
+    log_event(LEVEL_ERROR, "store", "fenced",
+              LOG_TEXT("why", "another gateway has taken this store over"));
+    s->fenced = s->stopped = true;
+}
+
 static void on_tick(struct timer *timer)
 {
     struct server *s = container_of(timer, struct server, tick);
+    if (s->pg && store_pg_is_fenced(s->pg) && !s->fenced)
+        server_on_fenced(s); /* found out between two commits */
     report_store(s);
     report_checkpoints(s);
     if (s->front.phase != FRONT_STARTING) /* a start waits for a store that takes no commits */
@@ -220,6 +235,8 @@ static void server_turn(struct server *s)
         has_input(s, time_to_timer(s));
     server_refresh_clock(s);
     uv_run(&s->loop, UV_RUN_NOWAIT);
+    if (s->fenced) /* whatever would be said now is the next home's to say */
+        return;
     if (clock_next(&s->hub.clock) != 0 || !FAULT(TIMER))
         clock_run(&s->hub.clock);
 
@@ -233,10 +250,34 @@ static void server_turn(struct server *s)
 
 /* --- the store -------------------------------------------------------------------------------- */
 
+static bool open_postgres(struct server *s, char error[STORE_ERROR_TEXT])
+{
+    struct buf url = {0};
+    const char *wrong = secret_line_read(s->config->store.url_file, URL_MAX, &url);
+    if (wrong)
+        snprintf(error, STORE_ERROR_TEXT, "store.url_file: %s", wrong);
+    buf_putc(&url, 0);
+    struct store_pg_options o = {.url = url.bytes,
+                                 .dir = s->config->data,
+                                 .node = s->config->cluster.node,
+                                 .replicated = s->config->store.durability == DURABLE_REPLICATED,
+                                 .lease_s = s->config->cluster.lease_s};
+    bool good = !wrong && store_pg_open(&o, &s->pg, error) == STORE_OK;
+    secret_line_done(&url);
+    s->store = s->pg;
+    s->store_ops = &store_pg_ops;
+    return good;
+}
+
 static bool open_store(struct server *s)
 {
     char error[STORE_ERROR_TEXT] = "";
-    if (s->config->store.kind == STORE_MEMORY) {
+    if (s->config->store.kind == STORE_POSTGRES) {
+        if (!open_postgres(s, error)) {
+            log_event(LEVEL_ERROR, "store", "cannot_open", LOG_TEXT("why", error));
+            return false;
+        }
+    } else if (s->config->store.kind == STORE_MEMORY) {
         s->store = store_locked_new(&store_memory_ops, store_memory_new());
         s->store_ops = &store_locked_ops;
     } else {
@@ -323,6 +364,7 @@ static bool open_hub(struct server *s)
         .damaged = report_damage,
         .reported = report_task,
         .resumed = report_resumed,
+        .fenced = server_on_fenced,
         .deleted = on_deleted,
         .told = s->audit ? on_told : NULL,
         .arg = s};
@@ -339,7 +381,7 @@ static bool open_hub(struct server *s)
 static void open_kept(struct server *s)
 {
     char why[256] = "";
-    if (!s->sqlite)
+    if (s->config->store.kind == STORE_MEMORY)
         return;
     s->kept = kept_open(s->config->data, why);
     if (!s->kept)
@@ -532,7 +574,7 @@ int server_run(const struct config *config)
     bool started = server_start(s);
     while (started && !s->stopped)
         server_turn(s);
-    int code = started && !s->failed ? 0 : 1;
+    int code = s->fenced ? EXIT_FENCED : started && !s->failed ? 0 : 1;
     server_stop(s);
     free(s);
     log_event(LEVEL_INFO, "server", "stopped", LOG_INT("code", code));

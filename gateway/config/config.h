@@ -185,8 +185,8 @@ struct config_worker {
 };
 
 enum sandbox_kind { SANDBOX_BUBBLEWRAP, SANDBOX_NONE };
-enum store_kind { STORE_SQLITE, STORE_MEMORY };
-enum store_durability { DURABLE_PROCESS, DURABLE_POWER };
+enum store_kind { STORE_SQLITE, STORE_MEMORY, STORE_POSTGRES };
+enum store_durability { DURABLE_PROCESS, DURABLE_POWER, DURABLE_REPLICATED, DURABLE_BY_KIND };
 
 /* The command line; it overrides the file.  NULL: not given. */
 struct config_flags {
@@ -229,10 +229,16 @@ struct config {
     size_t n_agents;
     struct {
         uint32_t kind;       /* enum store_kind */
-        uint32_t durability; /* enum store_durability */
+        uint32_t durability; /* enum store_durability, but for DURABLE_BY_KIND */
+        char *url_file;
         uint32_t replay_cache_mib;
         uint32_t retry_s;
     } store;
+    struct {
+        char *node; /* this one's name */
+        char *secret_file;
+        uint32_t lease_s;
+    } cluster;
     struct {
         uint32_t task_days;
         uint32_t store_gib;

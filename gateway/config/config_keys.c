@@ -1,8 +1,5 @@
 #include "gateway/config/config_keys.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "proto/mcp/mcp_tool.h"
 
@@ -22,8 +19,8 @@ static const char *const agent_forms[] = {
 static const char *const notify_kinds[] = {"all", "result", "error", "off", NULL};
 static const char *const agent_inputs[] = {"stdin", "argument", NULL};
 static const char *const restart_kinds[] = {"continue", "fail", NULL};
-static const char *const store_kinds[] = {"sqlite", "memory", NULL};
-static const char *const durabilities[] = {"process", "power", NULL};
+static const char *const store_kinds[] = {"sqlite", "memory", "postgres", NULL};
+static const char *const durabilities[] = {"process", "power", "replicated", NULL};
 static const char *const sandbox_kinds[] = {"bubblewrap", "none", NULL};
 static const char *const mcp_approves[] = {"unless_read_only", "always", "never", NULL};
 static const char *const mcp_sandboxes[] = {"none", "bubblewrap", NULL};
@@ -234,12 +231,25 @@ TABLE(mcp_table, mcp_keys);
 static const struct key store_keys[] = {
     {"kind", "where conversations are kept", CHOICE(config, store.kind, store_kinds, STORE_SQLITE)},
     {"durability", "what a commit survives",
-     CHOICE(config, store.durability, durabilities, DURABLE_PROCESS)},
+     CHOICE(config, store.durability, durabilities, DURABLE_BY_KIND),
+     .computed = "process; power for postgres"},
+    {"url_file", "postgres: file whose first line is the server's URL, or its keywords and values",
+     TEXT(config, store.url_file, MAX_PATH_TEXT)},
     {"replay_cache_mib", "memory for replayed events",
      INT(config, store.replay_cache_mib, 0, 1048576, 64)},
     {"retry_s", "how long to retry a failing commit", INT(config, store.retry_s, 0, 3600, 30)},
 };
 TABLE(store_table, store_keys);
+
+static const struct key cluster_keys[] = {
+    {"node", "this gateway's name among those of the store", TEXT(config, cluster.node, MAX_NAME),
+     .computed = "the host's name"},
+    {"secret_file", "file of at least 32 bytes, the same for all: guests' tokens come from it",
+     TEXT(config, cluster.secret_file, MAX_PATH_TEXT)},
+    {"lease_s", "how long a gateway that gives no sign of life keeps the store",
+     INT(config, cluster.lease_s, 3, 3600, 10)},
+};
+TABLE(cluster_table, cluster_keys);
 
 static const struct key retention_keys[] = {
     {"task_days", "how long to keep ended tasks", INT(config, retention.task_days, 1, 36500, 30)},
@@ -424,6 +434,8 @@ static const struct key root_keys[] = {
     {"agents", "the agents", LIST(agents, n_agents, agent_table, 1024),
      .computed = "a react agent \"assistant\" on the builtin model"},
     {"store", "the store", GROUP(store_table)},
+    {"cluster", "gateways that share a store on PostgreSQL: one at a time has it",
+     GROUP(cluster_table)},
     {"retention", "how long data is kept", GROUP(retention_table)},
     {"limits", "limits of one peer, or of all", GROUP(limits_table)},
     {"compression", "compress WebSocket messages (permessage-deflate) for clients that offer it",
@@ -473,123 +485,4 @@ int key_choice(const char *const *choices, const char *text)
         if (str_eq(str_of(choices[i]), str_of(text)))
             return i;
     return -1;
-}
-
-/* --- values ----------------------------------------------------------------------------------- */
-
-void key_put_wanted(const struct key *key, struct buf *out)
-{
-    switch (key->type) {
-    case KEY_INT:
-        buf_putf(out, "an integer from %lld to %lld", (long long)key->min, (long long)key->max);
-        return;
-    case KEY_BOOL: buf_puts(out, "true or false"); return;
-    case KEY_CHOICE:
-        buf_puts(out, "one of ");
-        for (int i = 0; key->choices[i]; i++)
-            buf_putf(out, "%s\"%s\"", i ? ", " : "", key->choices[i]);
-        return;
-    case KEY_TEXT:
-    case KEY_URL:
-        buf_putf(out, "a text of %lld to %lld bytes", (long long)key->min, (long long)key->max);
-        return;
-    case KEY_TEXTS: buf_putf(out, "a list of at most %lld texts", (long long)key->max); return;
-    case KEY_ENV:
-    case KEY_HEADERS: buf_putf(out, "an object of at most %lld texts", (long long)key->max); return;
-    case KEY_GROUP: buf_puts(out, "an object"); return;
-    case KEY_LIST: buf_putf(out, "a list of at most %lld objects", (long long)key->max); return;
-    }
-    UNREACHABLE();
-}
-
-void key_put_number(const struct key *key, void *base, int64_t number)
-{
-    void *member = key_member(key, base);
-
-    if (key->type == KEY_BOOL)
-        *(bool *)member = number != 0;
-    else if (key->type == KEY_INT && key->size == sizeof(uint64_t))
-        *(uint64_t *)member = (uint64_t)number;
-    else
-        *(uint32_t *)member = (uint32_t)number;
-}
-
-int64_t key_number(const struct key *key, const void *base)
-{
-    const void *member = (const char *)base + key->offset;
-
-    if (key->type == KEY_BOOL)
-        return *(const bool *)member;
-    if (key->type == KEY_INT && key->size == sizeof(uint64_t))
-        return (int64_t) * (const uint64_t *)member;
-    return *(const uint32_t *)member;
-}
-
-void keys_set_defaults(const struct key_table *table, void *base)
-{
-    for (size_t i = 0; i < table->n; i++) {
-        const struct key *key = &table->keys[i];
-        switch (key->type) {
-        case KEY_INT:
-        case KEY_BOOL:
-        case KEY_CHOICE: key_put_number(key, base, key->number); break;
-        case KEY_TEXT:
-        case KEY_URL: *(char **)key_member(key, base) = xstrdup(str_of(key->text)); break;
-        case KEY_GROUP: keys_set_defaults(key->table, base); break;
-        case KEY_TEXTS:
-        case KEY_ENV:
-        case KEY_HEADERS:
-        case KEY_LIST: break;
-        }
-    }
-}
-
-static void free_list(const struct key *key, void *base)
-{
-    char *elements = *(char **)key_member(key, base);
-    size_t n = *(size_t *)(void *)((char *)base + key->count_offset);
-
-    for (size_t i = 0; i < n; i++)
-        keys_free(key->table, elements + i * key->size);
-    free(elements);
-}
-
-static void free_texts(struct config_texts *texts)
-{
-    for (size_t i = 0; i < texts->n; i++)
-        free(texts->list[i]);
-    free(texts->list);
-}
-
-void keys_free(const struct key_table *table, void *base)
-{
-    for (size_t i = 0; i < table->n; i++) {
-        const struct key *key = &table->keys[i];
-        switch (key->type) {
-        case KEY_TEXT:
-        case KEY_URL: free(*(char **)key_member(key, base)); break;
-        case KEY_TEXTS:
-        case KEY_ENV:
-        case KEY_HEADERS: free_texts(key_member(key, base)); break;
-        case KEY_GROUP: keys_free(key->table, base); break;
-        case KEY_LIST: free_list(key, base); break;
-        case KEY_INT:
-        case KEY_BOOL:
-        case KEY_CHOICE: break;
-        }
-    }
-}
-
-/* --- faults ----------------------------------------------------------------------------------- */
-
-void fault(struct faults *f, const char *path, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    buf_putf(f->out, "%s: %s\n", path, text);
-    f->n++;
 }

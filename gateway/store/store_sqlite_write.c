@@ -378,7 +378,12 @@ void sqlite_roll_back(struct store_sqlite *s)
 int sqlite_commit(void *store, const struct batch *batch)
 {
     struct store_sqlite *s = store;
+    bool known = batch->number && batch->number == s->marks.number;
+    if (known || batch->give_up)
+        return known ? STORE_OK : STORE_VOID;
     s->new_marks = s->marks;
+    if (batch->number)
+        s->new_marks.number = batch->number;
     s->deletes = false;
     int status = apply_all(s, batch);
     if (status < 0) {

@@ -17,7 +17,7 @@ struct known {
 };
 
 struct world {
-    struct fixture *memory, *sqlite;
+    struct fixture *memory, *other;
     uint64_t random;
     struct known tasks[MAX_TASKS];
     size_t n_tasks;
@@ -92,7 +92,7 @@ static void step_state(struct world *w, struct fixture *f, struct known *k)
 static void commit_both(struct world *w)
 {
     struct fixture *f = w->memory;
-    int status = w->sqlite->ops->commit(w->sqlite->store, f->batch);
+    int status = w->other->ops->commit(w->other->store, f->batch);
     assert_int_equal(commit_status(f), status);
 }
 
@@ -291,8 +291,8 @@ static void compare(struct world *w, struct query q)
     struct buf expected = {0}, got = {0};
     int status = ask_status(w->memory, q);
     text_answer(&expected, status, &w->memory->answer);
-    status = ask_status(w->sqlite, q);
-    text_answer(&got, status, &w->sqlite->answer);
+    status = ask_status(w->other, q);
+    text_answer(&got, status, &w->other->answer);
     bool same = str_eq(buf_str(&expected), buf_str(&got));
     if (!same)
         print_error("query %d\nexpected:\n%sgot:\n%s", q.kind, expected.bytes, got.bytes);
@@ -304,7 +304,7 @@ static void compare(struct world *w, struct query q)
 static void compare_retention(struct world *w)
 {
     for (int i = 0; i < 10; i++) /* what deleted conversations had counts until it is collected */
-        w->sqlite->ops->idle(w->sqlite->store);
+        w->other->ops->idle(w->other->store);
     compare(w, (struct query){.kind = QUERY_EXPIRED, .at = 100 + pick(w, 25), .limit = pick(w, 4)});
     compare(w, (struct query){.kind = QUERY_FULL, .at = 1000 * pick(w, 9), .limit = pick(w, 3)});
     compare(w, (struct query){.kind = QUERY_FULL, .before = STR("ann")});
@@ -378,12 +378,12 @@ static void compare_files(struct world *w)
         }
     for (size_t i = 0; i < countof(blobs); i++) {
         struct query q = {.kind = QUERY_BLOB, .key = str_of(blobs[i])};
-        assert_int_equal(ask_status(w->memory, q), ask_status(w->sqlite, q));
+        assert_int_equal(ask_status(w->memory, q), ask_status(w->other, q));
     }
     struct query gone = {.kind = QUERY_FILES_GONE};
-    assert_int_equal(ask(w->memory, gone)->n_files, ask(w->sqlite, gone)->n_files);
+    assert_int_equal(ask(w->memory, gone)->n_files, ask(w->other, gone)->n_files);
     for (size_t i = 0; i < w->memory->answer.n_files; i++) {
-        const struct file_record *a = &w->memory->answer.files[i], *b = &w->sqlite->answer.files[i];
+        const struct file_record *a = &w->memory->answer.files[i], *b = &w->other->answer.files[i];
         assert_true(str_eq(a->blob, b->blob) && a->shares == b->shares);
     }
 }
@@ -392,8 +392,8 @@ static void compare_all(struct world *w)
 {
     struct store_start a, b;
     assert_int_equal(w->memory->ops->start(w->memory->store, &a), STORE_OK);
-    assert_int_equal(w->sqlite->ops->start(w->sqlite->store, &b), STORE_OK);
-    assert_int_equal(a.next_key, b.next_key);
+    assert_int_equal(w->other->ops->start(w->other->store, &b), STORE_OK);
+    assert_next_key(w->other, &b, a.next_key);
     assert_string_equal(a.newest_id, b.newest_id);
     compare(w, (struct query){.kind = QUERY_LIVE});
     compare(w, (struct query){.kind = QUERY_LIVE, .limit = 3, .after = pick(w, 20)});
@@ -433,7 +433,7 @@ static void fail_both(struct world *w)
     step_task(w, w->memory);
     step_conversation(w, w->memory);
     put_task(w->memory, taken->key, "ann", "c-9", "again");
-    int status = w->sqlite->ops->commit(w->sqlite->store, w->memory->batch);
+    int status = w->other->ops->commit(w->other->store, w->memory->batch);
     assert_int_equal(status, STORE_IO);
     assert_int_equal(commit_status(w->memory), STORE_IO);
     memcpy(w->tasks, before, sizeof before);
@@ -441,29 +441,44 @@ static void fail_both(struct world *w)
     w->next_key = next;
 }
 
-static int setup(void **state)
+static int world_setup(void **state, struct fixture *(*make)(void))
 {
     struct world *w = xcalloc(sizeof *w);
     const char *seed = getenv("SEED");
     w->random = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000 + (uint64_t)getpid();
     print_message("SEED=%llu\n", (unsigned long long)w->random);
     w->memory = kit_new(false);
-    w->sqlite = kit_new(true);
+    w->other = make();
     w->next_key = 1;
     *state = w;
     return 0;
+}
+
+static struct fixture *make_sqlite(void)
+{
+    return kit_new(true);
+}
+
+static int setup_sqlite(void **state)
+{
+    return world_setup(state, make_sqlite);
+}
+
+static int setup_pg(void **state)
+{
+    return world_setup(state, kit_new_pg);
 }
 
 static int teardown(void **state)
 {
     struct world *w = *state;
     kit_free(w->memory);
-    kit_free(w->sqlite);
+    kit_free(w->other);
     free(w);
     return 0;
 }
 
-static void test_sqlite_answers_as_the_naive_store_does(void **state)
+static void test_store_answers_as_the_naive_one_does(void **state)
 {
     struct world *w = *state;
     for (int i = 0; i < ROUNDS; i++) {
@@ -472,9 +487,9 @@ static void test_sqlite_answers_as_the_naive_store_does(void **state)
         if (pick(w, 8) == 0)
             fail_both(w);
         if (pick(w, 3) == 0)
-            w->sqlite->ops->idle(w->sqlite->store);
+            w->other->ops->idle(w->other->store);
         if (pick(w, 20) == 0)
-            kit_reopen(w->sqlite);
+            kit_reopen(w->other);
         if (pick(w, 5) == 0 || i == ROUNDS - 1)
             compare_all(w);
     }
@@ -483,8 +498,10 @@ static void test_sqlite_answers_as_the_naive_store_does(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_sqlite_answers_as_the_naive_store_does, setup,
-                                        teardown),
+        {"sqlite answers as the naive store does", test_store_answers_as_the_naive_one_does,
+         setup_sqlite, teardown, "sqlite"},
+        {"postgres answers as the naive store does", test_store_answers_as_the_naive_one_does,
+         setup_pg, teardown, "postgres"},
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return kit_run_all(tests, countof(tests));
 }

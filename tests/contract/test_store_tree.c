@@ -1,4 +1,4 @@
-/* One suite for every store, on both backends: the tree of a conversation's messages. */
+/* One suite for every store, on all backends: the tree of a conversation's messages. */
 #include "tests/contract/store_kit.h"
 
 #define O "o"
@@ -468,23 +468,23 @@ static void test_siblings_are_the_newest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_messages_in_their_order_are_one_path),
-        BOTH(test_answer_comes_between_its_question_and_what_was_asked_meanwhile),
-        BOTH(test_news_without_a_task_stands_where_it_came),
-        BOTH(test_edited_message_stands_beside_the_first_one),
-        BOTH(test_reply_goes_under_what_it_names),
-        BOTH(test_edit_of_what_waits_for_an_answer_waits_too),
-        BOTH(test_regenerated_answer_stands_beside_the_first_one),
-        BOTH(test_branch_that_is_left_does_not_move_the_tip),
-        BOTH(test_branch_that_ends_with_a_question_has_its_newest_task),
-        BOTH(test_what_does_not_exist_means_the_tip),
-        BOTH(test_placed_says_where_it_went),
-        BOTH(test_path_begins_where_it_is_asked_to),
-        BOTH(test_turn_of_a_message_or_a_task),
-        BOTH(test_removed_turn_leaves_its_branches_under_what_was_before),
-        BOTH(test_question_stays_while_another_task_answers_it),
-        BOTH(test_removed_question_leaves_others_behind_the_same_task),
-        BOTH(test_siblings_are_the_newest),
+        EACH(test_messages_in_their_order_are_one_path),
+        EACH(test_answer_comes_between_its_question_and_what_was_asked_meanwhile),
+        EACH(test_news_without_a_task_stands_where_it_came),
+        EACH(test_edited_message_stands_beside_the_first_one),
+        EACH(test_reply_goes_under_what_it_names),
+        EACH(test_edit_of_what_waits_for_an_answer_waits_too),
+        EACH(test_regenerated_answer_stands_beside_the_first_one),
+        EACH(test_branch_that_is_left_does_not_move_the_tip),
+        EACH(test_branch_that_ends_with_a_question_has_its_newest_task),
+        EACH(test_what_does_not_exist_means_the_tip),
+        EACH(test_placed_says_where_it_went),
+        EACH(test_path_begins_where_it_is_asked_to),
+        EACH(test_turn_of_a_message_or_a_task),
+        EACH(test_removed_turn_leaves_its_branches_under_what_was_before),
+        EACH(test_question_stays_while_another_task_answers_it),
+        EACH(test_removed_question_leaves_others_behind_the_same_task),
+        EACH(test_siblings_are_the_newest),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return kit_run_all(tests, countof(tests));
 }
