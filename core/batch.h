@@ -66,6 +66,7 @@ enum note_number {
     NOTE_STOPPED,
     NOTE_HELD_THINKING, /* text that is held back (task_text.c) */
     NOTE_HELD_TOKEN,
+    NOTE_CALLS, /* calls of the agent's that are under way (task_tool.c) */
     NOTE_FIRST
 };
 

@@ -52,6 +52,8 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
     c->req = *req;
     *req = (struct request){0};
     c->session = who->session;
+    if (h->o.told && who->from)
+        c->from = xstrdup(str_of(who->from));
     c->reply = reply;
     c->arg = arg;
     c->replied = &replied;
@@ -83,6 +85,7 @@ static void done(struct call *c)
     request_done(&c->req);
     buf_done(&c->out);
     placing_free(c->placing);
+    free(c->from);
     free(c);
 }
 
@@ -91,6 +94,10 @@ void call_finish(struct call *c, enum error e, struct str line)
     call_reply_fn reply = c->reply;
     void *arg = c->arg;
     struct buf copy = {0};
+    c->hub->stats.requests[c->req.verb]++;
+    c->hub->stats.refusals[e]++;
+    if (c->hub->o.told)
+        c->hub->o.told(c->hub->o.arg, c, e);
     buf_putstr(&copy, line);
     done(c);
     if (reply)

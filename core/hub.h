@@ -65,7 +65,10 @@ struct hub_options {
     void (*fenced)(void *arg);
     /* Called when a conversation was deleted; NULL: nobody needs to know. */
     void (*deleted)(void *arg, struct str owner, struct str conversation_id);
-    void *arg; /* of deleted and fenced */
+    /* Called when a request is over, with what it was answered: before its memory goes.  NULL:
+     * nobody needs to know. */
+    void (*told)(void *arg, const struct call *c, enum error e);
+    void *arg; /* of deleted, told and fenced */
 };
 
 enum hub_limit {
@@ -115,6 +118,8 @@ struct hub_stats {
     uint64_t replayed_bytes;         /* of events, up to caught_up */
     uint64_t resumes_exact, resumes_coalesced, resumes_gap, resumes_ahead, resumes_refused;
     uint64_t limit_hits[N_LIMITS];
+    uint64_t requests[N_VERBS];  /* carried out, well or not */
+    uint64_t refusals[N_ERRORS]; /* requests that got an error, by its code; [ERR_NONE]: none */
     struct hub_count resumed[HUB_COUNTS];         /* by the agent's kind */
     struct hub_count unknown_effects[HUB_COUNTS]; /* by the tool */
     uint64_t not_resumed[N_NOT_RESUMED];

@@ -76,6 +76,12 @@ struct task_outcome {
     struct str error_message, output, undelivered, answers; /* owned; NULL for none */
 };
 
+/* A call of the agent's that was under way. */
+struct past_call {
+    uint64_t seq;   /* of its tool_call */
+    bool is_hidden; /* that has not all arguments */
+};
+
 /* A task as a restart has read it, until it goes on. */
 struct task_past {
     struct recall *recall; /* the adapter's; NULL: none, or it could not be read */
@@ -89,6 +95,8 @@ struct task_past {
     struct budget_past budget;
     unsigned n_open;               /* questions: while there are any, the clocks stand … */
     int64_t stood_since, stood_ms; /* … since, and before that */
+    struct past_call *calls;
+    size_t n_calls;
 };
 
 /* State that exists from the start of its run, or from an earlier event that needs it. */

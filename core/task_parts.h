@@ -67,6 +67,8 @@ void task_past_begin(struct task *t, uint64_t mark);
 void task_past_note(struct task *t, uint64_t number, uint64_t seq, struct str bytes);
 void task_past_event(struct task *t, const struct event_parts *event);
 void task_past_is_unreadable(struct task *t);
+void task_past_calls(struct task *t, struct str note); /* NOTE_CALLS */
+void task_past_call(struct task *t, const struct event_parts *event);
 /* All of it was told: stages task.resumed, or the end. */
 void task_past_end(struct task *t);
 void task_free_past(struct task *t);
@@ -150,6 +152,9 @@ bool task_ask_own(struct task *t, const struct own_question *own) MUST_USE;
 bool task_has_asked(const struct task *t, struct str input_id);
 /* Such a question that a restart found open; data is not needed. */
 void task_ask_still(struct task *t, const struct own_question *own);
+/* After a restart: the same for a question that is open.  False: the call has none. */
+bool task_await_approval(struct task *t, struct str call_id,
+                         void (*answered)(void *arg, struct str answer), void *arg);
 void task_close_questions(struct task *t); /* at the end: outcome.answers */
 void task_free_questions(struct task *t);
 void task_on_moot(void *task, struct str input_id); /* from the adapter */

@@ -211,6 +211,20 @@ bool task_ask_approval(struct task *t, const struct approval *a)
     return asks;
 }
 
+bool task_await_approval(struct task *t, struct str call_id,
+                         void (*answered)(void *arg, struct str answer), void *arg)
+{
+    list_each (it, &t->work->questions) {
+        struct question *q = list_item(it, struct question, node);
+        if (!q->answered && q->call_id && str_eq(str_of(q->call_id), call_id)) {
+            q->answered = answered;
+            q->arg = arg;
+            return true;
+        }
+    }
+    return false;
+}
+
 void task_ask(struct task *t, const struct agent_line *line)
 {
     if (question_find(t, line->input_id)) {

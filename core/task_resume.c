@@ -36,6 +36,7 @@ void task_free_past(struct task *t)
         return;
     if (p->recall)
         t->agent->ops->forget(p->recall);
+    free(p->calls);
     free(p);
     t->work->past = NULL;
 }
@@ -78,6 +79,8 @@ void task_past_note(struct task *t, uint64_t number, uint64_t seq, struct str by
     }
     if (number == NOTE_HELD_THINKING || number == NOTE_HELD_TOKEN)
         task_restore_held(t, number, bytes);
+    if (number == NOTE_CALLS)
+        task_past_calls(t, bytes);
     if (number != NOTE_STANDING && number < NOTE_FIRST)
         return;
     if (number >= NOTE_FIRST) {
@@ -142,6 +145,8 @@ void task_past_event(struct task *t, const struct event_parts *event)
         p->unsettled = event->seq;
     if (event->event == EVENT_TASK_RESUMED)
         p->stopped_at = p->stopped_at >= event->seq ? p->stopped_at : 0;
+    if (event->event == EVENT_TOOL_CALL)
+        task_past_call(t, event);
     count_questions(t, event);
     count_attempts(p, event);
     recall_budget(t, event);

@@ -74,6 +74,7 @@ static void reply_started(struct call *c, const struct task_record *task, struct
     release_claim(c);
     if (session) /* the subscription first: a reply may end the session's turn */
         session_subscribe(session, s, s->first - 1);
+    c->stream = s;
     call_reply(c, buf_str(&line));
     s->pins--;
     hub_release_stream(h, s);
@@ -87,6 +88,7 @@ static void on_created(struct waiter *w, int status)
     struct hub *h = c->hub;
     if (status < 0) {
         release_claim(c);
+        c->stream = NULL;
         s->pins--;
         hub_release_stream(h, s);
         call_write_failed(c);

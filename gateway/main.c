@@ -267,8 +267,18 @@ static int make_token(const struct options *o)
     return good ? 0 : 1;
 }
 
+/* A restart of a container ends all that runs in it. */
+static bool is_in_container(pid_t gateway)
+{
+    return gateway == 1 || access("/.dockerenv", F_OK) == 0 ||
+           access("/run/.containerenv", F_OK) == 0;
+}
+
 static void put_bounds(const void *arg, pid_t gateway, struct buf *out)
 {
+    if (is_in_container(gateway))
+        buf_puts(out, "no agent outlives its container: a restart of that ends programs, and their "
+                      "tasks as orphaned; tasks of kind react, http and worker go on\n");
     sandbox_put_bounds(arg, gateway, out);
 }
 

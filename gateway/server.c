@@ -12,6 +12,7 @@
 #include "core/store_memory.h"
 #include "gateway/agents/agents.h"
 #include "gateway/agents/exec_kept.h"
+#include "gateway/audited.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/base/secret_line.h"
@@ -319,6 +320,26 @@ static void on_deleted(void *arg, struct str owner, struct str conversation_id)
     agents_forget(s->config, s->agents, s->n_agents, owner, conversation_id);
 }
 
+static void on_told(void *arg, const struct call *c, enum error e)
+{
+    struct server *s = arg;
+    audited_call(s->audit, c, e);
+}
+
+static bool open_audit(struct server *s)
+{
+    struct audit_options o = {s->config->audit.path, s->config->audit.rotate_mib << 20,
+                              s->config->audit.keep};
+    if (!o.path)
+        return true;
+    s->audit = audit_open(&o);
+    if (!s->audit)
+        log_event(LEVEL_ERROR, "audit", "cannot_open", LOG_TEXT("file", o.path),
+                  LOG_TEXT("why", strerror(errno)));
+    s->front.audit = s->audit;
+    return s->audit;
+}
+
 static bool open_hub(struct server *s)
 {
     struct store_start start = {0};
@@ -345,6 +366,7 @@ static bool open_hub(struct server *s)
         .resumed = report_resumed,
         .fenced = server_on_fenced,
         .deleted = on_deleted,
+        .told = s->audit ? on_told : NULL,
         .arg = s};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
     s->drain.fire = on_drain;
@@ -417,7 +439,7 @@ static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_s
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
-    if (!open_store(s) || !open_files(s))
+    if (!open_audit(s) || !open_store(s) || !open_files(s))
         return false;
     struct buf faults = {0};
     front_set_auth(&s->front, auth_open(s->config, s->config->data, &faults));
@@ -532,6 +554,7 @@ static void server_stop(struct server *s)
     uv_loop_close(&s->loop);
     if (s->store)
         s->store_ops->close(s->store);
+    audit_close(s->audit);
     log_hide(NULL);
     secrets_free(s->secrets);
 }

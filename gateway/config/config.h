@@ -288,6 +288,11 @@ struct config {
         uint32_t level;  /* enum log_level */
         uint32_t format; /* enum log_format */
     } log;
+    struct {
+        char *path; /* NULL: none */
+        uint64_t rotate_mib;
+        uint32_t keep;
+    } audit;
 };
 
 /* Reads the file (NULL: defaults alone) and the flags (NULL: none), both of which must outlive ret,

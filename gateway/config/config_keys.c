@@ -404,6 +404,15 @@ static const struct key log_keys[] = {
 };
 TABLE(log_table, log_keys);
 
+static const struct key audit_keys[] = {
+    {"path", "file that lines are appended to; without it there is none",
+     TEXT(config, audit.path, MAX_PATH_TEXT)},
+    {"rotate_mib", "size at which it becomes FILE.1, that FILE.2 and so on; 0: at none",
+     INT(config, audit.rotate_mib, 0, 1048576, 100)},
+    {"keep", "how many of these are kept", INT(config, audit.keep, 1, 1000, 10)},
+};
+TABLE(audit_table, audit_keys);
+
 static const struct key root_keys[] = {
     {"listen", "address and port; port 0: any free one", TEXT(config, listen, 128),
      .text = "127.0.0.1:8080"},
@@ -428,8 +437,7 @@ static const struct key root_keys[] = {
     {"agents", "the agents", LIST(agents, n_agents, agent_table, 1024),
      .computed = "a react agent \"assistant\" on the builtin model"},
     {"store", "the store", GROUP(store_table)},
-    {"cluster", "gateways that share a store on PostgreSQL: one at a time has it",
-     GROUP(cluster_table)},
+    {"cluster", "gateways of one store on PostgreSQL: one at a time has it", GROUP(cluster_table)},
     {"retention", "how long data is kept", GROUP(retention_table)},
     {"limits", "limits of one peer, or of all", GROUP(limits_table)},
     {"compression", "compress WebSocket messages (permessage-deflate) for clients that offer it",
@@ -454,6 +462,7 @@ static const struct key root_keys[] = {
     {"drain_s", "how long a stopping gateway waits for its tasks",
      INT(config, drain_s, 0, 86400, 20)},
     {"log", "the log", GROUP(log_table)},
+    {"audit", "who asked, read, answered and cancelled, a line of JSON each", GROUP(audit_table)},
 };
 const struct key_table config_table = {root_keys, countof(root_keys)};
 

@@ -50,7 +50,8 @@ static void face_ask(struct exchange *x, bool follows)
     else if (follows)
         sse_follow(x, &req);
     else
-        x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL}, &req, face_replied, x);
+        x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL, x->from}, &req,
+                              face_replied, x);
 }
 
 static void face_go_on(struct exchange *x, enum face_next next)

@@ -30,6 +30,7 @@ static bool refuse_token(struct front *f, bool has_token, struct identity *ret)
     bool is_guest = strncmp(ret->error, UNKNOWN_GUEST, strlen(UNKNOWN_GUEST)) == 0;
     if (!has_token)
         return false;
+    f->refusals[REFUSED_TOKEN]++;
     log_event_limited(LEVEL_INFO, "auth", "refused", LOG_TEXT("why", ret->error));
     snprintf(ret->error, sizeof ret->error, "%s",
              is_guest || f->config->auth.n_keys == 0 ? UNKNOWN_GUEST : "the token is not valid");
@@ -44,6 +45,7 @@ bool front_identify(struct front *f, struct str hello_token, struct str bearer, 
     struct str owner = {ret->owner, ret->owner_len};
     if (!revocations_have(&f->hub->revocations, owner, f->hub->clock.wall_ms))
         return true;
+    f->refusals[REFUSED_REVOKED]++;
     buf_done(&ret->token);
     snprintf(ret->error, sizeof ret->error, "revoked");
     return false;
@@ -70,7 +72,7 @@ static void on_lws_log(int level, const char *line)
  * Caddy after 120 s. */
 #define IDLE_S 130
 
-/* What libwebsockets gives the kernel at once; for each further piece it asks epoll five times. A
+/* As much as libwebsockets gives the kernel at once; each further piece asks epoll five times. A
  * chunk of a face can be ten times as long as the lines that it says. */
 #define MOST_SENT (1u << 20)
 

@@ -59,8 +59,9 @@ void sse_follow(struct exchange *x, struct request *req)
     x->streams = true;
     x->is_plain = http_is_1_0(x->wsi);
     list_push(&x->front->streams, &x->all);
-    struct call *c = hub_request(x->front->hub, &(struct asker){x->owner, x->quota, &x->session},
-                                 req, on_resumed, x);
+    x->session.from = x->from;
+    const struct asker who = {x->owner, x->quota, &x->session, x->from};
+    struct call *c = hub_request(x->front->hub, &who, req, on_resumed, x);
     if (c)
         x->call = c;
 }

@@ -16,7 +16,7 @@ from gateway import SANITIZE, SCALE, Gateway, wait_until
 from holdfast import Client
 
 ALL = "HOLDFAST_KILLS" in os.environ  # where everything runs
-ROUNDS = int(os.environ.get("HOLDFAST_CONTINUE_ROUNDS", 300 if ALL else 2 if SANITIZE else 8))
+ROUNDS = int(os.environ.get("HOLDFAST_CONTINUE_ROUNDS", (30 if SANITIZE else 300) if ALL else 2 if SANITIZE else 8))
 
 
 def completed(task, client):

@@ -113,7 +113,7 @@ def dies_there(gateway, current, point, passing, does):
     if not gateway.process:
         gateway.start()  # after a failure
     asked = {"pace_s": 0, "flood": True} if point == "die_punch" else {}
-    current.begin(f"{point}-{passing}-{current.rng.random()}", 2, asked=asked)
+    current.begin(f"{point}-{passing}-{current.rng.random()}", max(2, passing), asked=asked)
     begun(current.tasks)
     gateway.kill()
     die(gateway, current, point, passing, does)
