@@ -68,7 +68,7 @@ struct hub_options {
     /* Called when a request is over, with what it was answered: before its memory goes.  NULL:
      * nobody needs to know. */
     void (*told)(void *arg, const struct call *c, enum error e);
-    void *arg; /* of deleted, told and fenced */
+    void *arg; /* of deleted, fenced and told */
 };
 
 enum hub_limit {
