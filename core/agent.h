@@ -27,6 +27,7 @@ enum run_end {
  * during start only. */
 struct run_spec {
     struct str task_id, conversation_id, input;
+    struct str parts;    /* of the input: JSON array; NULL: it is one text */
     struct str owner;    /* for its tools; the agent itself does not learn it */
     struct str history;  /* JSON array of {"role","content"}, oldest first */
     bool is_context;     /* from the client: its system messages instruct the agent */
@@ -167,6 +168,7 @@ struct agent {
     bool is_default;
     bool has_inbox;
     bool has_budget;                              /* a task of it may bring a budget */
+    bool takes_files;                             /* among the parts of its input */
     bool goes_on;                                 /* after_restart is continue */
     bool outlives;                                /* its runs live on without a gateway */
     bool is_process;                              /* counts towards limits.processes */

@@ -96,6 +96,7 @@ static struct message_record *message_copy(struct batch *b, const struct message
     to->message_id = batch_copy(b, from->message_id);
     to->task_id = batch_copy(b, from->task_id);
     to->content = batch_copy(b, from->content);
+    to->parts = batch_copy(b, from->parts);
     return to;
 }
 

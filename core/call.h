@@ -44,9 +44,9 @@ struct call {
     struct claim *claim;
     struct conversation *conversation; /* a reference */
     struct stream *stream;             /* chat: pinned until the commit */
-    struct buf out;                    /* cancel: the ids of tasks that were asked to stop */
-    uint32_t n; /* cancel: how many; ack: how many acknowledged; title: earlier deletions */
-    size_t at;  /* ack: the id that is being looked up */
+    struct buf out; /* cancel: the ids of tasks that were asked to stop; chat: its parts */
+    uint32_t n;     /* cancel: how many; ack: how many acknowledged; title: earlier deletions */
+    size_t at;      /* ack: the id that is being looked up; chat: the part */
     struct opening *opening; /* open: held until its snapshot is ready */
     struct list waits;       /* in the hub's list, while it waits for a commit */
     bool asked_again;        /* an answer of the store was out of date */

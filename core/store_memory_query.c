@@ -104,9 +104,9 @@ static size_t asked_bytes(const struct mem_task *t, const struct query *q)
     if (q->kind != QUERY_TASKS)
         return bytes;
     const struct task_state *state = &t->record.state;
-    return bytes - t->record.input.n - t->record.metadata.n - t->record.context.n -
-           state->output.n - state->result.n - state->undelivered.n - state->answers.n -
-           state->retracted.n;
+    return bytes - t->record.input.n - t->record.metadata.n - t->record.parts.n -
+           t->record.context.n - state->output.n - state->result.n - state->undelivered.n -
+           state->answers.n - state->retracted.n;
 }
 
 static int ask_tasks(const struct memory *m, const struct query *q, struct answer *ret)
@@ -172,7 +172,13 @@ static int ask_messages(const struct memory *m, const struct query *q, struct an
         if (!query_has_room(q, n, bytes, message->record.content.n))
             break;
         bytes += message->record.content.n;
-        *answer_add_message(ret) = memory_message_copy(&ret->chunks, &message->record);
+        struct message_record *to = answer_add_message(ret);
+        *to = memory_message_copy(&ret->chunks, &message->record);
+        const struct mem_task *t =
+            to->role == ROLE_USER
+                ? memory_task_find(m, message->owner, message->conversation_id, to->task_id)
+                : NULL;
+        to->parts = t ? arena_str(&ret->chunks, t->record.parts) : STR_NULL;
     }
     ret->more = n < found.n;
     answer_reverse(ret);

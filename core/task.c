@@ -50,6 +50,8 @@ static void put_created_event(struct task *t, const struct task_record *rec)
     buf_putc(&data, '{');
     js_put_field(&data, "agent", rec->agent);
     js_put_field(&data, "input", rec->input);
+    if (rec->parts.p)
+        js_put_raw(&data, "parts", rec->parts);
     if (rec->name.p)
         js_put_field(&data, "name", rec->name);
     if (rec->description.p)
@@ -59,10 +61,12 @@ static void put_created_event(struct task *t, const struct task_record *rec)
     buf_done(&data);
 }
 
-static void put_message(struct task *t, enum message_role role, struct str content, bool partial)
+static void put_message(struct task *t, enum message_role role, struct str content,
+                        struct str parts, bool partial)
 {
     conversation_say(t->conversation, &(struct message_record){.task_id = task_id_of(t),
                                                                .content = content,
+                                                               .parts = parts,
                                                                .role = role,
                                                                .partial = partial});
 }
@@ -119,6 +123,7 @@ static struct task_record planned(const struct hub *h, const struct task_plan *p
                                 .name = plan->name,
                                 .description = plan->description,
                                 .input = plan->input,
+                                .parts = plan->parts,
                                 .metadata = plan->metadata,
                                 .context = plan->context,
                                 .parent_task_id = plan->parent_task_id,
@@ -147,7 +152,8 @@ struct task *task_create(struct hub *h, const struct task_plan *plan)
     journal_put(&h->journal,
                 &(struct op){.kind = OP_TASK_NEW, .done = on_new_done, .ref = t, .record = &rec});
     if (task_talks(t))
-        put_message(t, task_type(t) == TYPE_NOTICE ? ROLE_SYSTEM : ROLE_USER, rec.input, false);
+        put_message(t, task_type(t) == TYPE_NOTICE ? ROLE_SYSTEM : ROLE_USER, rec.input, rec.parts,
+                    false);
     if (plan->request_key.p)
         put_request_key(t, plan->request_key);
     put_created_event(t, &rec);
@@ -527,7 +533,7 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     put_terminal(t, message);
     struct str output = t->outcome->output;
     if (task_talks(t) && output.n)
-        put_message(t, ROLE_ASSISTANT, output, status != STATUS_COMPLETED);
+        put_message(t, ROLE_ASSISTANT, output, STR_NULL, status != STATUS_COMPLETED);
     touch_conversation(t, false, false);
     struct task_record rec = task_staged(t);
     notice_stage(t, &rec);

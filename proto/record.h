@@ -43,9 +43,10 @@ enum message_role { ROLE_USER, ROLE_ASSISTANT, ROLE_SYSTEM };
     T(parent_call_id)       \
     T(parent_agent_id)      \
     T(ancestors) /* ids of its ancestors, eldest first; not on the wire */
-#define TASK_INPUT_TEXTS(T) \
-    T(input)                \
-    T(metadata) /* JSON object */
+#define TASK_INPUT_TEXTS(T)       \
+    T(input)                      \
+    T(metadata) /* JSON object */ \
+    T(parts)    /* of the input: JSON array (proto/parts.h), NULL when it is one text */
 /* The messages that the task's agent gets instead of the conversation's: a JSON array.  A store
  * keeps it until the task has ended, and only QUERY_LIVE returns it; not on the wire. */
 #define TASK_CONTEXT_TEXTS(T) T(context)
@@ -99,6 +100,7 @@ struct message_record {
     struct str message_id; /* a ULID */
     struct str task_id;
     struct str content;
+    struct str parts; /* JSON, of a user's message: its task's, where a store keeps them */
     enum message_role role;
     bool partial;
     int64_t created_at;

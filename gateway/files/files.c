@@ -105,10 +105,15 @@ void files_read_forget(struct file_read *r)
 
 /* --- all -------------------------------------------------------------------------------------- */
 
-struct files *files_open(uv_loop_t *loop, struct hub *hub, const struct file_store_ops *ops,
-                         void *store)
+struct files *files_open(uv_loop_t *loop, struct hub *hub, const char *dir,
+                         const struct file_store_ops *ops, void *store)
 {
     struct files *f = xcalloc(sizeof *f);
+    struct buf path = {0};
+    char *whole = realpath(dir, NULL); /* an agent may have another folder */
+    buf_putf(&path, "%s/files/task", whole ? whole : dir);
+    free(whole);
+    f->dir = buf_take(&path);
     f->loop = loop;
     f->hub = hub;
     f->ops = ops;
@@ -120,6 +125,7 @@ struct files *files_open(uv_loop_t *loop, struct hub *hub, const struct file_sto
 
 void files_start(struct files *f)
 {
+    lend_sweep(f);
     sweep_start(f);
 }
 
@@ -141,6 +147,7 @@ void files_close(struct files *f)
     free(f->sweep.found.at);
     free(f->sweep.dead.at);
     f->ops->close(f->store);
+    free(f->dir);
     free(f);
 }
 

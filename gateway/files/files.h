@@ -31,13 +31,20 @@ struct files_stats {
     uint32_t uploading; /* now */
 };
 
-/* Takes the store of bytes.  The hub need not be open yet. */
-struct files *files_open(uv_loop_t *loop, struct hub *hub, const struct file_store_ops *ops,
-                         void *store);
+/* Takes the store of bytes; dir is the data directory, where files are lent to agents.  The hub
+ * need not be open yet. */
+struct files *files_open(uv_loop_t *loop, struct hub *hub, const char *dir,
+                         const struct file_store_ops *ops, void *store);
 void files_start(struct files *f); /* sweeps begin, when the hub is restored */
 void files_stop(struct files *f);  /* nothing begins any more; before the hub ends */
 void files_close(struct files *f); /* after it; waits for what is under way; NULL is allowed */
 const struct files_stats *files_stats(const struct files *f);
+
+/* Lends the files of a task's input to its agent: in a folder of the task's own, until it has
+ * ended.  Appends the parts with the path of each.  False with a sentence (256 bytes). */
+bool files_lend(struct files *f, struct str owner, struct str task_id, struct str parts,
+                struct buf *out, char *ret_error) MUST_USE;
+void files_return(struct files *f, struct str task_id); /* the task has ended */
 
 /* A hash as FILE_HASH_LEN hex digits, of the two with a NUL in between. */
 void files_hash(struct str a, struct str b, char ret[FILE_HASH_LEN + 1]);

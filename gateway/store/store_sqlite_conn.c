@@ -280,9 +280,13 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_ASK_LIVE] = "SELECT " LIVE " FROM tasks t INDEXED BY tasks_live" WITH_INPUT WITH_RUN
                       "WHERE t.status < 2 AND t.task_key > ? ORDER BY t.task_key",
     [STMT_ASK_MESSAGES] =
-        "SELECT owner, conversation_id, message_id, task_id, role, partial, created_at, content, crc "
-        "FROM messages "
-        "WHERE owner = ? AND conversation_id = ? AND message_id < ? ORDER BY message_id DESC",
+        "SELECT m.owner, m.conversation_id, m.message_id, m.task_id, m.role, m.partial, "
+        "m.created_at, m.content, m.crc, i.parts, "
+        "i.parts IS NULL OR t.input_crc IS row_crc(i.task_key, i.input, i.metadata, i.parts) "
+        "FROM messages m LEFT JOIN tasks t ON m.role = 0 AND t.owner = m.owner AND "
+        "t.conversation_id = m.conversation_id AND t.task_id = m.task_id" WITH_INPUT
+        "WHERE m.owner = ? AND m.conversation_id = ? AND m.message_id < ? "
+        "ORDER BY m.message_id DESC",
     [STMT_ASK_CONVERSATION] = CONVERSATION "WHERE c.owner = ? AND c.conversation_id = ?",
     [STMT_ASK_CONVERSATIONS] = CONVERSATION
     "WHERE c.owner = ? AND c.unlisted = 0 ORDER BY c.updated_at DESC, c.conversation_id DESC",

@@ -88,7 +88,7 @@ static bool is_null(const struct sql_call *c, int column)
 /* A task without input has no row, and no checksum. */
 static bool input_is_sound(const struct sql_call *c, uint32_t key)
 {
-    if (is_null(c, ROW_input) && is_null(c, ROW_metadata))
+    if (is_null(c, ROW_input) && is_null(c, ROW_metadata) && is_null(c, ROW_parts))
         return is_null(c, ROW_INPUT_CRC);
     return sql_is_sound(c, key, ROW_LONG_CRC + 1, ROW_INPUT_CRC - 1);
 }
@@ -257,7 +257,9 @@ static int ask_messages(struct sql_reader *r, const struct query *q, struct answ
         m->partial = sql_col_int(&c, 5) != 0;
         m->created_at = sql_col_int(&c, 6);
         m->content = arena_str(&ret->chunks, content);
-        sound = sql_is_sound(&c, 0, 0, 7) && (unsigned)m->role <= ROLE_SYSTEM;
+        m->parts = arena_str(&ret->chunks, sql_col(&c, 9)); /* its task's */
+        sound = sql_is_sound(&c, 0, 0, 7) && (unsigned)m->role <= ROLE_SYSTEM &&
+                sql_col_int(&c, 10) != 0;
         if (!sound)
             (void)sql_conn_damaged(&r->conn, "message %.*s of task %.*s is not as it was written",
                                    (int)m->message_id.n, m->message_id.p, (int)m->task_id.n,

@@ -63,6 +63,7 @@ static void step_new(struct world *w, struct fixture *f)
     t.waits = pick(w, 2);
     t.ancestors = pick(w, 2) ? STR("above") : STR_NULL;
     t.context = pick(w, 3) == 0 ? STR("[{\"role\":\"user\"}]") : STR_NULL;
+    t.parts = pick(w, 3) == 0 ? STR("[{\"type\":\"text\"}]") : STR_NULL;
     t.state.status = STATUS_PENDING;
     if (pick(w, 3) == 0)
         t.input = STR_NULL;

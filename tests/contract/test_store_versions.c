@@ -70,6 +70,10 @@ static void write_old(const char *old_path, const char *new_path, int version)
     if (version == 6 || version == 7)
         run(db, "UPDATE tasks SET long_crc = row_crc(task_key, output, result, undelivered, "
                 "answers)");
+    if (version >= 6) /* an input had no parts */
+        run(db,
+            "UPDATE tasks SET input_crc = (SELECT row_crc(i.task_key, i.input, i.metadata) FROM "
+            "inputs i WHERE i.task_key = tasks.task_key) WHERE input_crc IS NOT NULL");
     buf_clear(&sql);
     buf_putf(&sql, "PRAGMA user_version = %d", version);
     run(db, sql.bytes);
@@ -145,6 +149,7 @@ static void test_every_older_version_becomes_this_one(void **state)
         compare(f, truth, version);
         struct task_record t = task_of(50, "alice", "c-one", world_id(50));
         t.context = STR("[]");
+        t.parts = str_of(json("[{'type':'text','text':'a'},{'type':'text','text':'b'}]"));
         put_record(f, t); /* it takes what is new, too */
         put_mark(f, 50, 17);
         put_note(f, 50, NOTE_FIRST, 1, "a note");
