@@ -83,6 +83,8 @@ static void read_ran(struct job *job)
 struct file_read *files_read(struct files *f, struct str blob, int64_t at, size_t n,
                              file_read_fn done, void *arg)
 {
+    if (f->closing)
+        return NULL;
     struct file_read *r = xcalloc(sizeof *r);
     ASSERT(blob.n == FILE_HASH_LEN);
     memcpy(r->blob, blob.p, blob.n);
@@ -135,14 +137,21 @@ void files_stop(struct files *f)
         return;
     f->closing = true;
     sweep_stop(f);
+    uploads_stop(f);
+    while (f->n_jobs > 0)
+        uv_run(f->loop, UV_RUN_ONCE);
+}
+
+bool files_are_open(const struct files *f)
+{
+    return !f->closing;
 }
 
 void files_close(struct files *f)
 {
     if (!f)
         return;
-    while (f->n_jobs > 0)
-        uv_run(f->loop, UV_RUN_ONCE);
+    ASSERT(f->n_jobs == 0);
     uploads_done(f);
     free(f->sweep.found.at);
     free(f->sweep.dead.at);

@@ -67,6 +67,7 @@ void lend_sweep(struct files *f); /* folders of tasks that are over */
 
 /* upload.c */
 void uploads_keep(struct files *f); /* the sweep holds them back no longer */
+void uploads_stop(struct files *f); /* none begins any more */
 void uploads_done(struct files *f);
 
 #endif

@@ -94,7 +94,8 @@ static const struct route *find_loosely(struct exchange *x, enum method method, 
     for (size_t i = 0; i < x->front->n_routes; i++) {
         const struct route *route = &x->front->routes[i];
         size_t n = strcspn(route->pattern, "{");
-        if (route->method != method || strncmp(route->pattern + n, "{c}", 3) != 0)
+        if (route->method != method || strncmp(route->pattern + n, "{c}", 3) != 0 ||
+            route->kind->head) /* files are the wire's own */
             continue;
         const char *rest = route->pattern + n + 3;
         size_t tail = whole ? strlen(rest) : 0;
