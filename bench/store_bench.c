@@ -1,4 +1,4 @@
-/* store_bench -- events per second through the SQLite store, beside a bare bound in the same run.
+/* store_bench -- events per second through a store, beside a bare bound in the same run.
  *
  *   store_bench [TASKS [BATCH [EVENTS [ROUNDS]]]]      default 1000 100 1000000 5
  *
@@ -7,10 +7,15 @@
  * at most max(4, bytes of the batch / BLOCK_BYTES) seals a commit, those that wait longest first; a
  * seal carries the lines of its batch.  The time is that of the writing thread (commit and
  * housekeeping), without the making of batches; then the store is opened anew and all blocks are
- * read.  POWER=1 is durability "power".  Prints one JSON object: medians of the rounds (the ratio
+ * read.  POWER=1 is durability "power".  PG=URL: the store on that PostgreSQL server (in an empty
+ * database, whose tables are dropped) beside SQLite's with durability "power", and the reading of
+ * all blocks beside a bare loop of libpq.  Prints one JSON object: medians of the rounds (the ratio
  * is the median of each pair's), the rest of the last round; bytes are those passed to write(), WAL
  * and database. */
 #include <fcntl.h>
+#ifdef HOLDFAST_POSTGRES
+#include <libpq-fe.h>
+#endif
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +23,7 @@
 #include <unistd.h>
 
 #include "core/list.h"
+#include "gateway/store/store_pg.h"
 #include "gateway/store/store_sqlite.h"
 
 #define LINE_BYTES 190
@@ -28,12 +34,19 @@ struct setup {
     int64_t tasks;
     size_t batch, events, rounds;
     bool power;
+    const char *pg; /* a URL; NULL: SQLite */
+};
+
+struct opened {
+    const struct store_ops *ops;
+    void *store;
+    bool is_sqlite;
 };
 
 struct result {
     double seconds, max_ms, p50_ms, p99_ms;
     uint64_t written; /* passed to write(), all files, close included */
-    double read_mib_per_s;
+    double read_mib_per_s, bare_read_mib_per_s;
 };
 
 static double now(void)
@@ -168,7 +181,24 @@ struct task {
     size_t fresh_offset; /* where they begin in the tail */
 };
 
-static void tasks_create(struct store_sqlite *store, int64_t n)
+static struct opened store_open(const struct setup *s, const char *dir)
+{
+    char error[STORE_ERROR_TEXT] = "";
+    struct store_sqlite *sqlite = NULL;
+    struct store_pg *pg = NULL;
+    if (s->pg) {
+        struct store_pg_options options = {.url = s->pg, .node = "bench"};
+        if (store_pg_open(&options, &pg, error) < 0)
+            die(error);
+        return (struct opened){&store_pg_ops, pg, false};
+    }
+    struct store_sqlite_options options = {.dir = dir, .power = s->power};
+    if (store_sqlite_open(&options, &sqlite, error) < 0)
+        die(error);
+    return (struct opened){&store_sqlite_ops, sqlite, true};
+}
+
+static void tasks_create(const struct opened *o, int64_t n)
 {
     struct batch *b = batch_new();
     for (int64_t i = 0; i < n; i++) {
@@ -183,7 +213,7 @@ static void tasks_create(struct store_sqlite *store, int64_t n)
                                 .state = {.status = STATUS_RUNNING, .progress = -1}};
         batch_put(b, &(struct op){.kind = OP_TASK_NEW, .record = &t});
     }
-    if (store_sqlite_ops.commit(store, b) < 0)
+    if (o->ops->commit(o->store, b) < 0)
         die("cannot create the tasks");
     batch_free(b);
 }
@@ -270,13 +300,9 @@ static void dir_clean(const char *dir)
 /* All blocks of all tasks, as replays ask for them. */
 static double read_all(const struct setup *s, const char *dir)
 {
-    char error[STORE_ERROR_TEXT];
-    struct store_sqlite_options options = {.dir = dir};
-    struct store_sqlite *store;
     double begun = now(), bytes = 0;
-    if (store_sqlite_open(&options, &store, error) < 0)
-        die(error);
-    void *reader = store_sqlite_ops.reader_open(store);
+    struct opened o = store_open(s, dir);
+    void *reader = o.ops->reader_open(o.store);
     fprintf(stderr, "ours: opened in %.1f ms\n", (now() - begun) * 1e3);
     begun = now();
     for (int64_t key = 1; key <= s->tasks; key++) {
@@ -284,7 +310,7 @@ static double read_all(const struct setup *s, const char *dir)
         struct answer a = {.more = true};
         while (a.more) {
             answer_done(&a);
-            if (store_sqlite_ops.query(reader, &q, &a) < 0)
+            if (o.ops->query(reader, &q, &a) < 0)
                 die("query failed");
             for (size_t i = 0; i < a.n_blocks; i++) {
                 bytes += a.blocks[i]->len;
@@ -294,45 +320,76 @@ static double read_all(const struct setup *s, const char *dir)
         answer_done(&a);
     }
     double took = now() - begun;
-    store_sqlite_ops.reader_close(reader);
-    store_sqlite_ops.close(store);
+    o.ops->reader_close(reader);
+    o.ops->close(o.store);
     return bytes / took / 1048576;
 }
 
+#ifdef HOLDFAST_POSTGRES
+/* The same blocks with nothing around them; then the tables go. */
+static double read_bare(const struct setup *s)
+{
+    PGconn *pg = PQconnectdb(s->pg);
+    double begun = now(), bytes = 0;
+    PQclear(PQprepare(pg, "r", "SELECT bytes FROM blocks WHERE task_key = $1::int8 ORDER BY first",
+                      1, NULL));
+    for (int64_t key = 1; key <= s->tasks; key++) {
+        char text[32];
+        const char *value = text;
+        snprintf(text, sizeof text, "%lld", (long long)key);
+        PGresult *r = PQexecPrepared(pg, "r", 1, &value, NULL, NULL, 1);
+        if (PQresultStatus(r) != PGRES_TUPLES_OK)
+            die(PQerrorMessage(pg));
+        for (int i = 0; i < PQntuples(r); i++)
+            bytes += PQgetlength(r, i, 0);
+        PQclear(r);
+    }
+    double took = now() - begun;
+    PQclear(PQexec(pg, "DO $$ DECLARE t text; BEGIN FOR t IN SELECT tablename FROM pg_tables WHERE "
+                       "schemaname = current_schema() LOOP EXECUTE 'DROP TABLE ' || t; END LOOP; "
+                       "END $$"));
+    PQfinish(pg);
+    return bytes / took / 1048576;
+}
+#else
+static double read_bare(const struct setup *s)
+{
+    (void)s;
+    return 0;
+}
+#endif
+
 static struct result run_ours(const struct setup *s, const char *dir)
 {
-    char error[STORE_ERROR_TEXT];
-    struct store_sqlite_options options = {.dir = dir, .power = s->power};
-    struct store_sqlite *store;
     size_t n_commits = s->events / s->batch, seq = 0;
     double *took = xalloc(n_commits * sizeof *took);
     struct task *tasks = xcalloc((size_t)s->tasks * sizeof *tasks);
     struct list want_seal;
     uint64_t before = bytes_written(), most = 0;
 
-    if (store_sqlite_open(&options, &store, error) < 0)
-        die(error);
+    struct opened o = store_open(s, dir);
     list_init(&want_seal);
     for (int64_t i = 0; i < s->tasks; i++) {
         tasks[i].key = i + 1;
         tasks[i].first = tasks[i].next = 1;
     }
-    tasks_create(store, s->tasks);
+    tasks_create(&o, s->tasks);
     for (size_t i = 0; i < n_commits; i++) {
         struct batch *b = batch_make(s, tasks, &want_seal, &seq);
         double begun = now();
-        if (store_sqlite_ops.commit(store, b) < 0)
+        if (o.ops->commit(o.store, b) < 0)
             die("commit failed");
-        store_sqlite_ops.idle(store);
+        o.ops->idle(o.store);
         took[i] = now() - begun;
         batch_free(b);
-        if (store_sqlite_wal_bytes(store) > most)
-            most = store_sqlite_wal_bytes(store);
+        if (o.is_sqlite && store_sqlite_wal_bytes(o.store) > most)
+            most = store_sqlite_wal_bytes(o.store);
     }
-    store_sqlite_ops.close(store);
+    o.ops->close(o.store);
     struct result r = sum_up(took, n_commits);
     r.written = bytes_written() - before;
     r.read_mib_per_s = read_all(s, dir);
+    r.bare_read_mib_per_s = s->pg ? read_bare(s) : 0;
     fprintf(stderr, "ours: WAL at most %.1f MiB\n", (double)most / 1048576);
     for (int64_t i = 0; i < s->tasks; i++)
         buf_done(&tasks[i].tail);
@@ -362,7 +419,11 @@ int main(int argc, char **argv)
                       .batch = argument(argv, argc, 2, 100),
                       .events = argument(argv, argc, 3, 1000000),
                       .rounds = argument(argv, argc, 4, 5),
-                      .power = getenv("POWER") != NULL};
+                      .power = getenv("POWER") != NULL,
+                      .pg = getenv("PG")};
+    struct setup sqlite = s;
+    sqlite.pg = NULL;
+    sqlite.power = true;
     const char *base = getenv("TMPDIR");
     struct buf dir = {0};
     buf_putf(&dir, "%s/store-bench-XXXXXX", base ? base : "/var/tmp");
@@ -374,7 +435,7 @@ int main(int argc, char **argv)
     struct result b = {0}, o = {0};
     size_t events = s.events / s.batch * s.batch;
     for (size_t i = 0; i < s.rounds; i++) {
-        b = run_bare(&s, dir.bytes);
+        b = s.pg ? run_ours(&sqlite, dir.bytes) : run_bare(&s, dir.bytes);
         o = run_ours(&s, dir.bytes);
         bare[i] = (double)events / b.seconds;
         ours[i] = (double)events / o.seconds;
@@ -384,12 +445,12 @@ int main(int argc, char **argv)
     printf(
         "{\"tasks\":%lld,\"batch\":%zu,\"events\":%zu,\"power\":%s,\"bare_events_per_s\":%.0f,"
         "\"events_per_s\":%.0f,\"ratio\":%.3f,\"bytes_per_event\":%.0f,"
-        "\"bare_bytes_per_event\":%.0f,\"read_mib_per_s\":%.0f,\"commit_ms\":{\"p50\":%.3f,\"p99\":%.3f,\"max\":%.3f},"
+        "\"bare_bytes_per_event\":%.0f,\"read_mib_per_s\":%.0f,\"bare_read_mib_per_s\":%.0f,\"commit_ms\":{\"p50\":%.3f,\"p99\":%.3f,\"max\":%.3f},"
         "\"bare_commit_ms\":{\"p50\":%.3f,\"p99\":%.3f,\"max\":%.3f}}\n",
         (long long)s.tasks, s.batch, events, s.power ? "true" : "false", median(bare, s.rounds),
         median(ours, s.rounds), median(ratio, s.rounds), (double)o.written / (double)events,
-        (double)b.written / (double)events, o.read_mib_per_s, o.p50_ms, o.p99_ms, o.max_ms,
-        b.p50_ms, b.p99_ms, b.max_ms);
+        (double)b.written / (double)events, o.read_mib_per_s, o.bare_read_mib_per_s, o.p50_ms,
+        o.p99_ms, o.max_ms, b.p50_ms, b.p99_ms, b.max_ms);
     free(ratio);
     buf_done(&dir);
     return 0;

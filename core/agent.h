@@ -11,6 +11,7 @@
 #ifndef CORE_AGENT_H
 #define CORE_AGENT_H
 
+#include "core/budget.h"
 #include "proto/agent_line.h"
 
 struct tool;
@@ -31,6 +32,7 @@ struct run_spec {
     struct str owner;    /* for its tools; the agent itself does not learn it */
     struct str history;  /* JSON array of {"role","content"}, oldest first */
     bool is_context;     /* from the client: its system messages instruct the agent */
+    struct str turns;    /* ids of the tasks in the history, with blanks between */
     struct str parent;   /* JSON object */
     struct str metadata; /* JSON object or "null" */
     unsigned attempt;    /* 1; of a task that goes on over a restart, that of task.resumed */
@@ -154,6 +156,8 @@ struct agent_ops {
     /* deliver may refuse a line and take a later one.  It calls on_room when it would take one that
      * it has refused; nobody offers it before. */
     bool picks;
+    /* Runs share what is read: none is read less for what another one waits for. */
+    bool shares;
 };
 
 /* Says what begins a turn about things that an agent has started: all; no watched lines; failures
@@ -167,13 +171,15 @@ struct agent {
     char *const *examples;   /* examples of what to ask it, up to a NULL; NULL for none */
     bool is_default;
     bool has_inbox;
-    bool has_budget;                              /* a task of it may bring a budget */
+    bool has_budget;                              /* a task of it may bring a budget … */
+    bool asks_budget;                             /* … to which its runs keep by themselves */
     bool takes_files;                             /* among the parts of its input */
     bool goes_on;                                 /* after_restart is continue */
     bool outlives;                                /* its runs live on without a gateway */
     bool is_process;                              /* counts towards limits.processes */
     msec_t timeout_ms, idle_timeout_ms, grace_ms; /* 0: never */
     enum notify notify;
+    struct budget_limits budget;
     const struct tool *const *tools; /* the tools that it may call */
     size_t n_tools;
     const struct agent_ops *ops;

@@ -54,6 +54,9 @@ void batch_free(struct batch *b)
 {
     if (!b)
         return;
+    for (size_t i = 0; i < b->n_ops; i++)
+        if (b->ops[i].placed)
+            arena_done(&b->ops[i].placed->chunks);
     arena_done(&b->chunks);
     free(b->ops);
     free(b);
@@ -94,6 +97,8 @@ static struct message_record *message_copy(struct batch *b, const struct message
     struct message_record *to = arena_alloc(&b->chunks, sizeof *to);
     *to = *from;
     to->message_id = batch_copy(b, from->message_id);
+    to->parent_id = batch_copy(b, from->parent_id);
+    to->behind = batch_copy(b, from->behind);
     to->task_id = batch_copy(b, from->task_id);
     to->content = batch_copy(b, from->content);
     to->parts = batch_copy(b, from->parts);
@@ -170,6 +175,10 @@ struct op *batch_put(struct batch *b, const struct op *op)
     }
     if (op->message)
         to->message = message_copy(b, op->message);
+    if (op->kind == OP_MESSAGE || op->kind == OP_BRANCH) {
+        to->placed = arena_alloc(&b->chunks, sizeof *to->placed);
+        *to->placed = (struct placed){0};
+    }
     if (op->notice)
         to->notice = notice_copy(b, op->notice);
     if (op->outbox)

@@ -14,14 +14,17 @@
 #include "proto/record.h"
 
 enum op_kind {
-    OP_TASK_NEW,     /* record: a new row, with its key; the key and the id are fresh */
-    OP_TASK_SET,     /* task_key, state: the changing half of the row */
-    OP_LINES,        /* task_key, first, last, bytes: lines appended to the task's */
-    OP_SEAL,         /* task_key, first, last, bytes: the task's whole unsealed tail becomes blocks
+    OP_TASK_NEW, /* record: a new row, with its key; the key and the id are fresh */
+    OP_TASK_SET, /* task_key, state: the changing half of the row */
+    OP_LINES,    /* task_key, first, last, bytes: lines appended to the task's */
+    OP_SEAL,     /* task_key, first, last, bytes: the task's whole unsealed tail becomes blocks
                       * (lines_take_block), and its journal rows are removed. bytes hold all lines
                       * from first to last, including those of this batch, which then have no
                       * OP_LINES. */
-    OP_MESSAGE,      /* owner, conversation_id, message; the conversation exists or is made */
+    OP_MESSAGE,  /* owner, conversation_id, message, place; the conversation exists or is made */
+    OP_BRANCH,   /* owner, conversation_id, key = message_id, task_id?: the message becomes the tip
+                 * and the task what answers it; without a task, the newest message below it
+                 * becomes the tip: the newest child, its newest child, and so on */
     OP_CONVERSATION, /* owner, conversation_id, title?, agent?, at, turns: created when missing;
                       * title applies only where none is set, or always with force; at moves
                       * updated_at */
@@ -48,9 +51,12 @@ enum op_kind {
     OP_FILES_EXPIRE,  /* at: the files from before it that no task has named are gone */
     OP_FILES_REMOVE,  /* key = blob: the rows of it that are gone are removed */
     OP_TASK_REMOVE, /* owner, conversation_id, task_id, task_key of such a task, freed, at: removed
-                     * with its events, messages and request keys; files that only it names
-                     * are gone; the conversation too when nothing is left in it and it has not
-                     * changed since at */
+                     * with its events, messages and request keys; files that only it names are
+                     * gone; the conversation too when nothing is left in it and it has not changed
+                     * since at.  A question that another task answers (question_id) becomes that
+                     * task's, the first one's of several.  Children of a removed message hang on
+                     * its parent, and behind what it was behind; the tip is then the newest message
+                     * below that parent. */
 };
 
 /* Numbers of notes: those that are replaced, and those that are kept, from NOTE_FIRST on. */
@@ -60,7 +66,30 @@ enum note_number {
     NOTE_STOPPED,
     NOTE_HELD_THINKING, /* text that is held back (task_text.c) */
     NOTE_HELD_TOKEN,
+    NOTE_CALLS, /* calls of the agent's that are under way (task_tool.c) */
     NOTE_FIRST
+};
+
+/* Where a message goes in its conversation's tree; an answer is never behind a task.  The tip is
+ * the last message of the branch that readers get, the tip's task what answers it, if anything
+ * does.  A question becomes the tip, and its task the tip's; an answer becomes the tip when its
+ * task is the tip's, which then has none.  A name that does not exist (any more) means
+ * PLACE_TIP. */
+enum message_place {
+    PLACE_TIP,    /* under the tip, behind the tip's task */
+    PLACE_UNDER,  /* under message.parent_id or, with message.behind, under that task's answer if it
+                   * has one, else behind the task */
+    PLACE_BESIDE, /* under the parent of message.parent_id, and behind the same task */
+    PLACE_ANSWER, /* under the question of the task: its question_id, else its own message that is
+                   * no answer.  What hung there behind the task comes under it. */
+};
+
+/* The store's answer to OP_MESSAGE and OP_BRANCH, of the commit that worked. */
+struct placed {
+    struct str parent_id, siblings; /* of the message, as in struct message_record */
+    struct str tip, tip_task;       /* afterwards; NULL for none */
+    bool turned; /* the tip is on another branch than before: not below the one before */
+    struct arena_chunk *chunks;
 };
 
 /* The effect of a change on the number of consecutive notice turns. */
@@ -75,6 +104,7 @@ struct op {
     bool force;
     bool unlisted;
     enum turn_count turns;
+    enum message_place place; /* OP_MESSAGE */
     int64_t task_key;
     uint64_t first, last;
     int64_t at;    /* Unix ms */
@@ -84,12 +114,17 @@ struct op {
     struct task_record *record;     /* OP_TASK_NEW */
     struct task_state *state;       /* OP_TASK_SET */
     struct message_record *message; /* OP_MESSAGE */
+    struct placed *placed;          /* of OP_MESSAGE and OP_BRANCH, made by batch_put */
     struct notice_record *notice;   /* OP_NOTICE_PUT */
     struct outbox_record *outbox;   /* OP_OUTBOX_PUT */
     struct file_record *file;       /* OP_FILE_PUT */
 };
 
 struct batch {
+    /* Upwards from run to run of one store, and unchanged while the batch is retried: by it a store
+     * knows what it has applied.  0: none, for batches that nobody retries. */
+    uint64_t number;
+    bool give_up; /* its outcome was not known for too long: see store_ops.commit */
     struct op *ops;
     size_t n_ops, cap_ops;
     size_t bytes; /* of lines and strings: counted against the limits of a batch */

@@ -36,6 +36,7 @@ static const verb_fn verbs[N_VERBS] = {
     [VERB_DELETE] = verb_delete,
     [VERB_RESULTS] = verb_results,
     [VERB_ACK] = verb_ack,
+    [VERB_BRANCH] = verb_branch,
 };
 
 struct call *hub_request(struct hub *h, const struct asker *who, struct request *req,
@@ -51,6 +52,8 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
     c->req = *req;
     *req = (struct request){0};
     c->session = who->session;
+    if (h->o.told && who->from)
+        c->from = xstrdup(str_of(who->from));
     c->reply = reply;
     c->arg = arg;
     c->replied = &replied;
@@ -81,6 +84,8 @@ static void done(struct call *c)
     owner_unref(c->hub, c->quota);
     request_done(&c->req);
     buf_done(&c->out);
+    placing_free(c->placing);
+    free(c->from);
     free(c);
 }
 
@@ -89,6 +94,10 @@ void call_finish(struct call *c, enum error e, struct str line)
     call_reply_fn reply = c->reply;
     void *arg = c->arg;
     struct buf copy = {0};
+    c->hub->stats.requests[c->req.verb]++;
+    c->hub->stats.refusals[e]++;
+    if (c->hub->o.told)
+        c->hub->o.told(c->hub->o.arg, c, e);
     buf_putstr(&copy, line);
     done(c);
     if (reply)

@@ -17,6 +17,7 @@ struct session;
 
 #define FOLLOWS_TOO_MUCH "too many subscriptions on this connection"
 #define STALE_RECORD "the task's record is damaged"
+#define NO_SUCH_MESSAGE "no such message"
 #define IS_BEING_DELETED "the conversation is being deleted"
 
 /* line is the whole reply without newline; error is ERR_NONE for an answer. */
@@ -30,11 +31,13 @@ struct asker {
     struct owner *owner;
     struct owner *quota; /* against whom live tasks count: the owner, or all guests of an address */
     struct session *session; /* where subscriptions go; NULL for HTTP */
+    const char *from;        /* its address, or "operator"; NULL: nobody needs to know */
 };
 
 struct call {
     struct hub *hub;
     struct owner *owner, *quota;
+    char *from; /* of the asker, when the hub tells of requests */
     struct request req;
     struct session *session; /* where subscriptions go; NULL for HTTP, or when it has ended */
     call_reply_fn reply;     /* NULL when nobody waits for it any more */
@@ -48,6 +51,7 @@ struct call {
     uint32_t n;     /* cancel: how many; ack: how many acknowledged; title: earlier deletions */
     size_t at;      /* ack: the id that is being looked up; chat: the part */
     struct opening *opening; /* open: held until its snapshot is ready */
+    struct placing *placing; /* chat: where it goes; NULL: at the tip */
     struct list waits;       /* in the hub's list, while it waits for a commit */
     bool asked_again;        /* an answer of the store was out of date */
     msec_t retry_after_ms;   /* of a refusal; 0: the usual value */
@@ -117,6 +121,24 @@ void verb_title(struct call *c);
 void verb_delete(struct call *c);
 void verb_results(struct call *c);
 void verb_ack(struct call *c);
+void verb_branch(struct call *c);
+
+/* Where a chat with reply_to, edit or regenerate goes (placing.c). */
+struct placing {
+    enum message_place place;
+    char parent_id[TASK_ID_LEN + 1], behind[TASK_ID_LEN + 1], question_id[TASK_ID_LEN + 1];
+    char *input, *agent; /* of the turn that is regenerated; NULL for others */
+    char *parts;         /* the same; NULL: the input is one text */
+    void (*then)(struct call *c);
+    void (*refuse)(struct call *c, enum error e, const char *message);
+};
+/* Looks the place up: then, or refuse, is called when it is known; at once when it is the tip. */
+void placing_find(struct call *c, void (*then)(struct call *c),
+                  void (*refuse)(struct call *c, enum error e, const char *message));
+void placing_free(struct placing *p);
+/* The message with that id in the answer about a turn, or else the turn's answer, or its
+ * question. */
+const struct message_record *turn_find(const struct answer *answer, struct str id);
 
 /* Request keys (verb_chat.c). */
 struct map_key claim_key(const struct map_node *node);

@@ -48,6 +48,7 @@ void conversation_unref(struct conversation *c)
     list_remove(&c->changed);
     list_remove(&c->due);
     feed_forget(&c->entry);
+    feed_forget(&c->turn);
     feed_done(&c->feed);
     owner_unref(c->hub, c->owner);
     free(c);
@@ -77,14 +78,53 @@ static void tell_message(struct conversation *c, const struct message_record *m)
     buf_done(&line);
 }
 
+void conversation_tell_branch(struct conversation *c, const struct placed *placed)
+{
+    if (!placed->turned || !feed_has_readers(&c->feed))
+        return;
+    struct buf line = {0};
+    buf_puts(&line, "{\"type\":\"branch\"");
+    js_put_field(&line, "conversation_id", str_of(c->id));
+    js_put_field(&line, "message_id", placed->tip);
+    if (placed->tip_task.p)
+        js_put_field(&line, "task_id", placed->tip_task);
+    buf_putc(&line, '}');
+    feed_put(&c->feed, &c->turn, STR_NULL, buf_str(&line));
+    buf_done(&line);
+}
+
 static void on_message_done(const struct op *op, int status)
 {
-    if (status == 0)
+    if (status == 0) {
+        op->message->parent_id = op->placed->parent_id;
+        op->message->siblings = op->placed->siblings;
         tell_message(op->ref, op->message);
+        conversation_tell_branch(op->ref, op->placed);
+    }
     conversation_op_done(op, status);
 }
 
-void conversation_say(struct conversation *c, const struct message_record *message)
+static void on_branch_done(const struct op *op, int status)
+{
+    if (status == 0)
+        conversation_tell_branch(op->ref, op->placed);
+    conversation_unref(op->ref);
+}
+
+void conversation_branch(struct conversation *c, struct str message_id, struct str task_id)
+{
+    c->refs++;
+    journal_put(&c->hub->journal, &(struct op){.kind = OP_BRANCH,
+                                               .done = on_branch_done,
+                                               .ref = c,
+                                               .owner = str_of(c->owner->name),
+                                               .conversation_id = str_of(c->id),
+                                               .key = message_id,
+                                               .task_id = task_id});
+}
+
+void conversation_say(struct conversation *c, const struct message_record *message,
+                      enum message_place place)
 {
     char id[TASK_ID_LEN + 1];
     hub_new_id(c->hub, id);
@@ -97,7 +137,8 @@ void conversation_say(struct conversation *c, const struct message_record *messa
                                                .ref = c,
                                                .owner = str_of(c->owner->name),
                                                .conversation_id = str_of(c->id),
-                                               .message = &m});
+                                               .message = &m,
+                                               .place = place});
 }
 
 void conversation_touch(struct conversation *c)

@@ -27,6 +27,7 @@ struct conversation {
     struct list followers;    /* those that get each new task from its first event */
     struct list changed;      /* in the hub's list */
     struct feed_entry *entry; /* in the owner's watch feed */
+    struct feed_entry *turn;  /* in its own feed: which branch is chosen */
     struct call *deleting;    /* the request that removes it, or NULL */
     struct list notices;      /* of struct notice, by key: ended, but not told yet */
     struct list due;          /* in the hub's list: a notice turn may be possible */
@@ -44,8 +45,13 @@ void conversation_unref(struct conversation *c);
 
 /* Whether a chat or notice task of it is live, or waits. */
 bool conversation_is_busy(const struct conversation *c);
-/* Stages a message, with a new id and the current time. */
-void conversation_say(struct conversation *c, const struct message_record *message);
+/* Stages a message, with a new id and the current time, in its place of the tree. */
+void conversation_say(struct conversation *c, const struct message_record *message,
+                      enum message_place place);
+/* Stages the choice of another branch (OP_BRANCH).  task_id may be NULL. */
+void conversation_branch(struct conversation *c, struct str message_id, struct str task_id);
+/* A committed op has chosen another branch: everyone who opened the conversation is told. */
+void conversation_tell_branch(struct conversation *c, const struct placed *placed);
 /* The store has removed it: watchers are told, and followers of its tasks are released. */
 void conversation_deleted(struct conversation *c);
 /* Its entry in lists has changed: watchers get the newest state, read once a turn. */

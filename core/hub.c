@@ -80,12 +80,21 @@ static void on_commit_late(void *arg)
     calls_lose_patience(arg);
 }
 
+static void on_fenced(void *arg)
+{
+    struct hub *h = arg;
+    timer_disarm(&h->clock, &h->patience); /* its answers too would be wrong */
+    if (h->o.fenced)
+        h->o.fenced(h->o.arg);
+}
+
 static const struct journal_events journal_events = {.advanced = on_advanced,
                                                      .settled = on_settled,
                                                      .lost = on_lost,
                                                      .failing = on_failing,
                                                      .late = on_commit_late,
-                                                     .recovered = on_recovered};
+                                                     .recovered = on_recovered,
+                                                     .fenced = on_fenced};
 
 void hub_init(struct hub *h, const struct hub_options *options, struct store_port *port,
               const struct store_start *start)
@@ -98,6 +107,7 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     h->cache.arg = h;
     journal_init(&h->journal, port, &h->clock, &h->cache, &journal_events, h);
     h->journal.retry_ms = h->o.retry_ms;
+    h->journal.last_number = start->number;
     uint64_t secret[2] = {0, 0};
     ASSERT(h->o.random(secret, sizeof secret));
     map_init(&h->streams, secret, stream_key);

@@ -60,9 +60,15 @@ struct hub_options {
     /* Called when a task is about to go on after a restart; retracted: the bytes of text that are
      * withdrawn.  NULL: nobody needs to know. */
     void (*resumed)(const struct task_record *task, unsigned attempt, uint64_t retracted);
+    /* Called when the store is another process's now: this one must stop at once, without another
+     * word to anybody.  NULL: the store has one user. */
+    void (*fenced)(void *arg);
     /* Called when a conversation was deleted; NULL: nobody needs to know. */
     void (*deleted)(void *arg, struct str owner, struct str conversation_id);
-    void *arg; /* of deleted */
+    /* Called when a request is over, with what it was answered: before its memory goes.  NULL:
+     * nobody needs to know. */
+    void (*told)(void *arg, const struct call *c, enum error e);
+    void *arg; /* of deleted, fenced and told */
 };
 
 enum hub_limit {
@@ -112,6 +118,8 @@ struct hub_stats {
     uint64_t replayed_bytes;         /* of events, up to caught_up */
     uint64_t resumes_exact, resumes_coalesced, resumes_gap, resumes_ahead, resumes_refused;
     uint64_t limit_hits[N_LIMITS];
+    uint64_t requests[N_VERBS];  /* carried out, well or not */
+    uint64_t refusals[N_ERRORS]; /* requests that got an error, by its code; [ERR_NONE]: none */
     struct hub_count resumed[HUB_COUNTS];         /* by the agent's kind */
     struct hub_count unknown_effects[HUB_COUNTS]; /* by the tool */
     uint64_t not_resumed[N_NOT_RESUMED];

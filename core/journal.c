@@ -28,7 +28,7 @@ static void journal_commit(struct journal *j)
 static void on_retry(struct timer *t)
 {
     struct journal *j = container_of(t, struct journal, retry);
-    if (!j->flying) /* abandoned: the end of this turn asks the store again */
+    if (!j->flying || j->fenced) /* abandoned: the end of this turn asks the store again */
         return;
     journal_commit(j);
 }
@@ -202,7 +202,7 @@ static bool waits_for_company(const struct journal *j, bool busy)
 void journal_submit(struct journal *j, bool busy)
 {
     bool probes = j->failing; /* only a commit that succeeds shows that the store is back */
-    if (j->flying || timer_is_armed(&j->retry))
+    if (j->flying || j->fenced || timer_is_armed(&j->retry))
         return;
     if (!has_work(j) && list_is_empty(&j->want_seal) && !probes)
         return;
@@ -212,6 +212,7 @@ void journal_submit(struct journal *j, bool busy)
         journal_begin(j);
     collect(j);
     j->flying = j->building;
+    j->flying->number = ++j->last_number;
     j->building = NULL;
     j->building_number++;
     j->flying_bytes = j->pending_bytes;
@@ -369,9 +370,20 @@ static void count_failure(struct journal *j)
         j->n_failures[i] += brings[i];
 }
 
+/* Nobody is told: what was committed, and what was not, is the next home's to say. */
+static void journal_fence(struct journal *j)
+{
+    bool first = !j->fenced;
+    j->fenced = j->failing = true;
+    timer_disarm(j->clock, &j->retry);
+    if (first)
+        j->events->fenced(j->arg);
+}
+
 static void on_failed(struct journal *j, int status)
 {
     count_failure(j);
+    j->n_unknown += status == STORE_UNKNOWN;
     if (!j->failing_since)
         j->failing_since = j->clock->now_ms;
     if (!j->failing) {
@@ -381,8 +393,12 @@ static void on_failed(struct journal *j, int status)
     }
     msec_t wait = backoff_ms(++j->n_tries, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
     timer_arm(j->clock, &j->retry, j->clock->now_ms + wait);
-    if (j->clock->now_ms - j->failing_since >= j->retry_ms)
-        journal_give_up(j, status);
+    if (j->clock->now_ms - j->failing_since < j->retry_ms && status != STORE_VOID)
+        return;
+    if (status == STORE_UNKNOWN)
+        j->flying->give_up = true;
+    else
+        journal_give_up(j, status == STORE_VOID ? STORE_IO : status);
 }
 
 static void on_committed(void *arg, struct batch *batch, int status)
@@ -390,6 +406,10 @@ static void on_committed(void *arg, struct batch *batch, int status)
     struct journal *j = arg;
     ASSERT(batch == j->flying);
     timer_disarm(j->clock, &j->late);
+    if (status == STORE_FENCED || j->fenced) {
+        journal_fence(j);
+        return;
+    }
     if (status < 0) {
         on_failed(j, status);
         return;

@@ -9,6 +9,10 @@
  *                                     └──failed──▶ again … ──given up──▶ roll back, waiters run
  *
  *           A commit that does not come back for LATE_COMMIT_MS counts as failing until it does.
+ *           One whose outcome is not known (STORE_UNKNOWN) is not abandoned before it is known: at
+ *           the end of retry_ms the batch is marked, and the store says which of the two it was.
+ *           A store that is another process's now (STORE_FENCED) ends the journal: nothing is
+ *           submitted any more, and nobody who waits is told anything.
  * Thread:   loop.
  * Owns:     both batches.  Waiters are embedded in their users.
  * Errors:   a waiter gets 0, or the store's error when its batch was abandoned.
@@ -49,6 +53,7 @@ struct journal_events {
     void (*failing)(void *arg);                         /* a commit failed, the first one */
     void (*late)(void *arg);                            /* a commit hangs */
     void (*recovered)(void *arg);                       /* the first commit after a failure */
+    void (*fenced)(void *arg); /* another process has the store: this one must stop, in silence */
 };
 
 struct journal {
@@ -60,6 +65,7 @@ struct journal {
 
     struct batch *building, *flying;
     uint64_t building_number; /* number of the batch that is being built: never repeated */
+    uint64_t last_number;     /* batch.number of the last one submitted */
     struct list building_waiters, flying_waiters;
     struct list dirty, aging, want_seal;
     struct stream **aboard; /* the streams whose lines are in the flying batch */
@@ -70,15 +76,17 @@ struct journal {
     msec_t retry_ms;      /* how long to retry a failing batch */
     msec_t failing_since; /* of this batch; 0 while commits succeed */
     bool failing;         /* until the next success */
-    unsigned n_tries;     /* how often that batch has failed */
+    bool fenced;
+    unsigned n_tries; /* how often that batch has failed */
     struct timer retry, age, late;
     uint64_t n_commits, n_events;
+    uint64_t n_unknown;                /* answers that left it open whether a batch was committed */
     uint64_t n_failures[N_OPERATIONS]; /* failed commits, by their contents */
     msec_t submitted_at;
     struct histogram commit_time; /* from submitted to committed, failures included */
 };
 
-/* The caller sets retry_ms: how long to retry a failing batch. */
+/* The caller sets retry_ms: how long to retry a failing batch, and last_number. */
 void journal_init(struct journal *j, struct store_port *port, struct clock *clock,
                   struct block_cache *cache, const struct journal_events *events, void *arg);
 /* Drops what is staged or in flight, and calls the waiters with an error. */

@@ -192,7 +192,8 @@ void notices_tell_silent(struct conversation *c)
         struct notice *n = list_item(it, struct notice, node);
         if (!n->rec.silent)
             continue;
-        conversation_say(c, &(struct message_record){.role = ROLE_SYSTEM, .content = n->rec.text});
+        conversation_say(c, &(struct message_record){.role = ROLE_SYSTEM, .content = n->rec.text},
+                         PLACE_TIP);
         notice_take(n);
     }
 }

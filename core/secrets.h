@@ -1,4 +1,4 @@
-/* secrets -- byte strings that must not appear in what passes by: keys and tokens of the
+/* secrets -- byte strings that must not appear in what passes by: keys, tokens and secrets of the
  * configuration, which programs and servers echo into outputs and errors.
  *
  * Shape:    a set that grows while the gateway starts, and is only read from then on.  A secret is

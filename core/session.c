@@ -303,7 +303,8 @@ static void carry_out(struct session *s, struct pending *p)
     else if (p->req.verb == VERB_HELLO)
         hello(s, &p->req);
     else
-        s->call = hub_request(s->hub, &(struct asker){s->owner, s->quota, s}, &p->req, on_reply, s);
+        s->call = hub_request(s->hub, &(struct asker){s->owner, s->quota, s, s->from}, &p->req,
+                              on_reply, s);
     drop_pending(p);
 }
 
@@ -381,6 +382,7 @@ static void refuse_rate(struct session *s, struct str id)
     /* The line that comes then costs one as well. */
     msec_t wait = bucket_wait_ms(&s->lines, l->requests_per_second);
     s->hub->stats.limit_hits[LIMIT_RATE]++;
+    s->hub->stats.refusals[ERR_RATE_LIMITED]++;
     error_line(&p->line, ERR_RATE_LIMITED, id, "too many requests", wait, -1);
     if (s->lines.tokens < -(double)l->burst) {
         session_put_reply(s, &s->replies, buf_str(&p->line));
@@ -392,6 +394,7 @@ static void refuse_fault(struct session *s, const struct request_fault *fault)
 {
     struct pending *p = wait_in_line(s);
     p->is_reply = true;
+    s->hub->stats.refusals[fault->code]++;
     error_line(&p->line, fault->code,
                fault->has_id ? (struct str){fault->id, fault->id_len} : STR_NULL, fault->message,
                -1, -1);

@@ -73,6 +73,7 @@ struct session {
     struct hub *hub;
     struct owner *owner; /* NULL before welcome */
     struct owner *quota; /* against whom live tasks count */
+    const char *from;    /* of its asker (core/call.h); the rim's, outlives the session */
     enum session_state state;
     enum close_code close_code;
     bool too_slow; /* exceeded a feed's limit */

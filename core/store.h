@@ -8,12 +8,14 @@
  *           for tests.
  * Thread:   the port: the loop thread; a backend: as struct store_ops says.
  * Errors:   negative enum store_error.  A commit that fails has changed nothing, and may be retried
- *           unchanged.
+ *           unchanged.  A store behind a network may not know: STORE_UNKNOWN says neither, until
+ *           the same batch is asked for again.
  */
 #ifndef CORE_STORE_H
 #define CORE_STORE_H
 
 #include "core/batch.h"
+#include "core/slot.h"
 
 enum store_error {
     STORE_OK = 0,
@@ -22,6 +24,9 @@ enum store_error {
     STORE_FULL = -3,    /* no space, or a limit of the file system */
     STORE_IO = -4,      /* input/output error, read-only, out of memory */
     STORE_CORRUPT = -5, /* the data is not as it was written */
+    STORE_FENCED = -6, /* another process has this store now: commit nothing, answer nobody, stop */
+    STORE_UNKNOWN = -7, /* committed or not: ask for the same batch again; no one is told yet */
+    STORE_VOID = -8,    /* the batch was given up (batch.give_up): it is not, and will never be */
 };
 
 enum query_kind {
@@ -29,8 +34,17 @@ enum query_kind {
     QUERY_KEY,   /* owner, key -> one task (the one that the request key created) */
     QUERY_TASKS, /* owner, conversation_id, status?, turns?, limit, before? -> tasks, newest first,
                            * without input, metadata, output, result, undelivered and answers */
-    QUERY_MESSAGES,      /* owner, conversation_id, limit, before?, max_bytes (of contents) -> the
-                           * newest that fit, oldest first; before is a message_id, exclusive */
+    QUERY_MESSAGES, /* owner, conversation_id, limit, before?, max_bytes (of contents) -> the
+                     * newest of all branches that fit, oldest first, by id; before is a
+                     * message_id, exclusive */
+    QUERY_PATH, /* owner, conversation_id, limit, max_bytes, at?, siblings; from where: before (a
+                 * message_id, exclusive), key (one, inclusive), task_id (exclusive of the task's
+                 * question), or the tip -> the path from there to the first message: the newest
+                 * that fit, oldest first, without those created after at; from the tip also tip
+                 * and tip_task.  Empty when that does not exist */
+    QUERY_TURN, /* owner, conversation_id, key (a message_id or a task_id) -> the turn that it
+                 * belongs to, as far as there is one: its question and its answer, in this order,
+                 * and its task, as QUERY_TASKS gives it */
     QUERY_CONVERSATION,  /* owner, conversation_id -> one conversation */
     QUERY_CONVERSATIONS, /* owner, limit, before? (a conversation_id) -> last changed first, without
                           * the unlisted ones */
@@ -78,12 +92,16 @@ int64_t file_record_cost(const struct file_record *file);
 
 struct query {
     enum query_kind kind;
+    /* The owners of these slots, in queries of all owners; NULL: all.  Stores of one node have all
+     * slots, and ignore it. */
+    const struct slots *slots;
     struct str owner, conversation_id, task_id, key, before;
     int64_t task_key;
     int64_t at;
     uint64_t after;
     bool has_status;
-    bool turns; /* QUERY_TASKS: only those of type chat and notice */
+    bool turns;    /* QUERY_TASKS: only those of type chat and notice */
+    bool siblings; /* QUERY_PATH: of each message, at most MAX_SIBLINGS, the newest */
     enum task_status status;
     uint32_t limit;
     size_t max_bytes;
@@ -100,6 +118,8 @@ struct answer {
     size_t n_tasks;
     struct message_record *messages;
     size_t n_messages;
+    struct str tip, tip_task; /* QUERY_PATH, like the next: ids of what is below its end, as in … */
+    struct str children;      /* … message_record.siblings; with query.siblings */
     struct conversation_record *conversations;
     size_t n_conversations;
     struct notice_record *notices;
@@ -133,7 +153,9 @@ size_t task_record_bytes(const struct task_record *task); /* of its strings */
 
 /* A backend's memory for core from run to run; read once at the start. */
 struct store_start {
-    int64_t next_key;                /* a task key never used before */
+    int64_t next_key; /* never used before, nor is any after it: not necessarily the next after
+                       * those of an earlier run */
+    uint64_t number;  /* of the last batch of this store that had one; 0: none yet */
     char newest_id[TASK_ID_LEN + 1]; /* the newest ULID of any record, "" for none */
 };
 
@@ -141,15 +163,17 @@ struct store_start {
  * of threads, each with a reader of its own. */
 struct store_ops {
     const char *name;
-    /* Applies the batch as one transaction.  May block.  Durable on return (promise 2). */
+    /* Applies the batch as one transaction.  May block.  Durable on return (promise 2).  A batch
+     * whose number was committed last is not applied again: STORE_OK.  With give_up it is not
+     * applied any more: STORE_OK when it was before, STORE_VOID when it never will be. */
     int (*commit)(void *store, const struct batch *batch);
     int (*start)(void *store, struct store_start *ret);
     /* A reader holds what one thread needs to ask (a read-only connection). */
     void *(*reader_open)(void *store);
     void (*reader_close)(void *reader);
     /* Answers from a snapshot that holds everything committed before the call.  Only QUERY_TASK,
-     * QUERY_KEY, QUERY_CONVERSATION, QUERY_FILE, QUERY_UPLOAD and QUERY_BLOB give STORE_NOT_FOUND,
-     * the last three also for files that are gone. ret is empty on failure. */
+     * QUERY_KEY, QUERY_TURN, QUERY_CONVERSATION, QUERY_FILE, QUERY_UPLOAD and QUERY_BLOB give
+     * STORE_NOT_FOUND, the last three also for files that are gone. ret is empty on failure. */
     int (*query)(void *reader, const struct query *query, struct answer *ret);
     /* Housekeeping between commits on the writer's thread (checkpoints); may be NULL. */
     void (*idle)(void *store);

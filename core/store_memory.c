@@ -52,6 +52,8 @@ void memory_message_free(struct mem_message *m)
 void memory_conversation_free(struct mem_conversation *c)
 {
     arena_done(&c->chunks);
+    free(c->tip);
+    free(c->tip_task);
     free(c);
 }
 
@@ -96,7 +98,7 @@ struct mem_task *memory_task_by_key(const struct memory *m, int64_t key)
     return NULL;
 }
 
-static struct mem_message *message_find(const struct memory *m, struct str owner,
+struct mem_message *memory_message_find(const struct memory *m, struct str owner,
                                         struct str conversation, struct str message_id)
 {
     for (size_t i = 0; i < m->messages.n; i++) {
@@ -165,8 +167,11 @@ struct message_record memory_message_copy(struct arena_chunk **chunks,
 {
     struct message_record to = *from;
     to.message_id = arena_str(chunks, from->message_id);
+    to.parent_id = arena_str(chunks, from->parent_id);
+    to.behind = arena_str(chunks, from->behind);
     to.task_id = arena_str(chunks, from->task_id);
     to.content = arena_str(chunks, from->content);
+    to.parts = arena_str(chunks, from->parts);
     return to;
 }
 
@@ -237,7 +242,7 @@ static void apply_seal(struct mem_task *t, const struct op *op)
     buf_clear(&t->tail.bytes);
 }
 
-static struct mem_conversation *conversation_get(struct memory *m, const struct op *op, int64_t at)
+struct mem_conversation *memory_conversation_get(struct memory *m, const struct op *op, int64_t at)
 {
     struct mem_conversation *c = memory_conversation_find(m, op->owner, op->conversation_id);
     if (c)
@@ -253,18 +258,13 @@ static struct mem_conversation *conversation_get(struct memory *m, const struct 
 
 static void apply_message(struct memory *m, const struct op *op)
 {
-    conversation_get(m, op, op->message->created_at);
-    struct mem_message *message = xcalloc(sizeof *message);
-    message->owner = arena_str(&message->chunks, op->owner);
-    message->conversation_id = arena_str(&message->chunks, op->conversation_id);
-    message->record = memory_message_copy(&message->chunks, op->message);
-    memory_rows_add(&m->messages, message);
+    memory_message_put(m, op);
     note_id(m, op->message->message_id);
 }
 
 static void apply_conversation(struct memory *m, const struct op *op)
 {
-    struct mem_conversation *c = conversation_get(m, op, op->at);
+    struct mem_conversation *c = memory_conversation_get(m, op, op->at);
     if (op->title.p && (op->force || !c->title.p))
         c->title = arena_str(&c->chunks, op->title);
     if (op->agent.p)
@@ -414,6 +414,7 @@ static void apply(struct memory *m, const struct op *op)
     switch (op->kind) {
     case OP_TASK_NEW: apply_task_new(m, op); return;
     case OP_MESSAGE: apply_message(m, op); return;
+    case OP_BRANCH: memory_branch(m, op); return;
     case OP_CONVERSATION: apply_conversation(m, op); return;
     case OP_CONVERSATION_DELETE: apply_delete(m, op); return;
     case OP_REQUEST_KEY: apply_request_key(m, op); return;
@@ -477,7 +478,7 @@ static bool is_taken(const struct memory *m, const struct batch *b, size_t i)
             return false;
     }
     if (!is_task)
-        return message_find(m, owner, conversation, op->message->message_id) != NULL;
+        return memory_message_find(m, owner, conversation, op->message->message_id) != NULL;
     return memory_task_by_key(m, op->record->key) ||
            memory_task_find(m, owner, conversation, op->record->task_id);
 }
@@ -486,6 +487,9 @@ static bool is_taken(const struct memory *m, const struct batch *b, size_t i)
 static int memory_commit(void *store, const struct batch *batch)
 {
     struct memory *m = store;
+    bool known = batch->number && batch->number == m->start.number;
+    if (known || batch->give_up)
+        return known ? STORE_OK : STORE_VOID;
     for (size_t i = 0; i < batch->n_ops; i++) {
         enum op_kind kind = batch->ops[i].kind;
         if ((kind == OP_TASK_NEW || kind == OP_MESSAGE) && is_taken(m, batch, i))
@@ -493,6 +497,8 @@ static int memory_commit(void *store, const struct batch *batch)
     }
     for (size_t i = 0; i < batch->n_ops; i++)
         apply(m, &batch->ops[i]);
+    if (batch->number)
+        m->start.number = batch->number;
     return STORE_OK;
 }
 

@@ -53,6 +53,11 @@ static void put_task(struct answer *a, const struct mem_task *t, bool brief)
     to->state = memory_state_copy(&a->chunks, &t->record.state, brief);
 }
 
+void memory_put_brief(struct answer *a, const struct mem_task *t)
+{
+    put_task(a, t, true);
+}
+
 static int memory_put_run(struct answer *a, int64_t task_key, const struct run *run)
 {
     struct block *b = block_new(task_key, run->first, run->last, run->bytes.len);
@@ -172,13 +177,7 @@ static int ask_messages(const struct memory *m, const struct query *q, struct an
         if (!query_has_room(q, n, bytes, message->record.content.n))
             break;
         bytes += message->record.content.n;
-        struct message_record *to = answer_add_message(ret);
-        *to = memory_message_copy(&ret->chunks, &message->record);
-        const struct mem_task *t =
-            to->role == ROLE_USER
-                ? memory_task_find(m, message->owner, message->conversation_id, to->task_id)
-                : NULL;
-        to->parts = t ? arena_str(&ret->chunks, t->record.parts) : STR_NULL;
+        *answer_add_message(ret) = memory_message_copy(&ret->chunks, &message->record);
     }
     ret->more = n < found.n;
     answer_reverse(ret);
@@ -299,6 +298,8 @@ int memory_ask(const struct memory *m, const struct query *q, struct answer *ret
     case QUERY_LIVE:
     case QUERY_TAILS: return ask_tasks(m, q, ret);
     case QUERY_MESSAGES: return ask_messages(m, q, ret);
+    case QUERY_PATH: return memory_ask_path(m, q, ret);
+    case QUERY_TURN: return memory_ask_turn(m, q, ret);
     case QUERY_CONVERSATION: return ask_conversation(m, q, ret);
     case QUERY_CONVERSATIONS: return ask_conversations(m, q, ret);
     case QUERY_BLOCKS:

@@ -50,13 +50,11 @@ static bool has_notices(const struct memory *m, const struct op *op)
     return false;
 }
 
-/* The messages of the task or, with all, of the whole conversation. */
-static void remove_messages(struct memory *m, const struct op *op, bool all)
+static void remove_messages(struct memory *m, const struct op *op)
 {
     for (size_t i = m->messages.n; i-- > 0;) {
         struct mem_message *message = m->messages.at[i];
-        if (is_in(message->owner, message->conversation_id, op) &&
-            (all || str_eq(message->record.task_id, op->task_id))) {
+        if (is_in(message->owner, message->conversation_id, op)) {
             memory_message_free(message);
             memory_rows_remove(&m->messages, i);
         }
@@ -79,7 +77,7 @@ static void remove_conversation(struct memory *m, const struct op *op)
     struct mem_conversation *c = memory_conversation_find(m, op->owner, op->conversation_id);
     if (!c || c->updated_at >= op->at || has_tasks(m, op) || has_notices(m, op))
         return;
-    remove_messages(m, op, true); /* messages between tasks belong to none */
+    remove_messages(m, op); /* messages between tasks belong to none */
     for (size_t i = 0; i < m->conversations.n; i++)
         if (m->conversations.at[i] == c)
             memory_rows_remove(&m->conversations, i);
@@ -92,7 +90,7 @@ void memory_task_remove(struct memory *m, const struct op *op)
     if (!t)
         return;
     ASSERT(status_is_terminal(t->record.state.status) && t->tail.bytes.len == 0);
-    remove_messages(m, op, false);
+    memory_messages_of_task_remove(m, op);
     remove_keys(m, op);
     memory_files_delete(m, op);
     for (size_t i = 0; i < m->tasks.n; i++)

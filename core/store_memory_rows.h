@@ -36,6 +36,7 @@ struct mem_message {
 
 struct mem_conversation {
     struct str owner, conversation_id, title, agent;
+    char *tip, *tip_task; /* NULL for none */
     int64_t updated_at;
     uint32_t notices;
     bool unlisted;
@@ -97,6 +98,14 @@ static inline int str_order(struct str a, struct str b)
 void memory_rows_add(struct rows *r, void *row);
 void memory_rows_remove(struct rows *r, size_t i);
 
+/* The tree of messages (store_memory_tree.c). */
+void memory_message_put(struct memory *m, const struct op *op);
+void memory_branch(struct memory *m, const struct op *op);
+/* The messages of a task that goes. */
+void memory_messages_of_task_remove(struct memory *m, const struct op *op);
+int memory_ask_path(const struct memory *m, const struct query *q, struct answer *ret);
+int memory_ask_turn(const struct memory *m, const struct query *q, struct answer *ret);
+
 /* Removals by retention (store_memory_retention.c). */
 void memory_events_remove(struct mem_task *t);
 void memory_task_remove(struct memory *m, const struct op *op);
@@ -129,6 +138,10 @@ void memory_runs_done(struct runs *r);
 struct mem_task *memory_task_find(const struct memory *m, struct str owner, struct str conversation,
                                   struct str task_id);
 struct mem_task *memory_task_by_key(const struct memory *m, int64_t key);
+struct mem_message *memory_message_find(const struct memory *m, struct str owner,
+                                        struct str conversation, struct str message_id);
+/* Made when there is none. */
+struct mem_conversation *memory_conversation_get(struct memory *m, const struct op *op, int64_t at);
 struct mem_conversation *memory_conversation_find(const struct memory *m, struct str owner,
                                                   struct str conversation);
 struct mem_key *memory_key_find(const struct memory *m, struct str owner, struct str key);
@@ -142,6 +155,9 @@ struct message_record memory_message_copy(struct arena_chunk **chunks,
                                           const struct message_record *from);
 struct notice_record memory_notice_copy(struct arena_chunk **chunks,
                                         const struct notice_record *from);
+
+/* As QUERY_TASKS gives it. */
+void memory_put_brief(struct answer *a, const struct mem_task *t);
 
 /* The query half: answers into an empty ret; on failure the caller empties it. */
 int memory_ask(const struct memory *m, const struct query *q, struct answer *ret);

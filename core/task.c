@@ -61,14 +61,28 @@ static void put_created_event(struct task *t, const struct task_record *rec)
     buf_done(&data);
 }
 
-static void put_message(struct task *t, enum message_role role, struct str content,
-                        struct str parts, bool partial)
+/* Its question comes into the conversation, or the one that it answers becomes the tip. */
+static void put_question(struct task *t, const struct task_plan *plan)
 {
-    conversation_say(t->conversation, &(struct message_record){.task_id = task_id_of(t),
-                                                               .content = content,
-                                                               .parts = parts,
-                                                               .role = role,
-                                                               .partial = partial});
+    struct message_record m = {.task_id = task_id_of(t),
+                               .parent_id = plan->parent_id,
+                               .behind = plan->behind,
+                               .content = plan->input,
+                               .role = task_type(t) == TYPE_NOTICE ? ROLE_SYSTEM : ROLE_USER};
+    if (plan->question_id.p)
+        conversation_branch(t->conversation, plan->question_id, task_id_of(t));
+    else
+        conversation_say(t->conversation, &m, plan->place);
+}
+
+static void put_task_answer(struct task *t, struct str content, bool partial)
+{
+    conversation_say(t->conversation,
+                     &(struct message_record){.task_id = task_id_of(t),
+                                              .content = content,
+                                              .role = ROLE_ASSISTANT,
+                                              .partial = partial},
+                     PLACE_ANSWER);
 }
 
 /* The title of a conversation that begins with this task; STR_NULL when it gives none. */
@@ -130,7 +144,8 @@ static struct task_record planned(const struct hub *h, const struct task_plan *p
                                 .parent_call_id = plan->parent_call_id,
                                 .parent_run_id = plan->parent_task_id,
                                 .parent_agent_id = plan->parent_agent_id,
-                                .ancestors = plan->ancestors};
+                                .ancestors = plan->ancestors,
+                                .question_id = plan->question_id};
 }
 
 static void on_new_done(const struct op *op, int status);
@@ -152,8 +167,7 @@ struct task *task_create(struct hub *h, const struct task_plan *plan)
     journal_put(&h->journal,
                 &(struct op){.kind = OP_TASK_NEW, .done = on_new_done, .ref = t, .record = &rec});
     if (task_talks(t))
-        put_message(t, task_type(t) == TYPE_NOTICE ? ROLE_SYSTEM : ROLE_USER, rec.input, rec.parts,
-                    false);
+        put_question(t, plan);
     if (plan->request_key.p)
         put_request_key(t, plan->request_key);
     put_created_event(t, &rec);
@@ -211,7 +225,9 @@ static void free_work(struct task *t)
     task_free_hooks(t);
     said_done(&w->said);
     task_free_text(w);
+    task_budget_free(w);
     free(w->history);
+    free(w->turns);
     task_free_past(t);
     tool_names_free(w->tool_names);
     free(w->retracted);
@@ -533,7 +549,7 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     put_terminal(t, message);
     struct str output = t->outcome->output;
     if (task_talks(t) && output.n)
-        put_message(t, ROLE_ASSISTANT, output, STR_NULL, status != STATUS_COMPLETED);
+        put_task_answer(t, output, status != STATUS_COMPLETED);
     touch_conversation(t, false, false);
     struct task_record rec = task_staged(t);
     notice_stage(t, &rec);

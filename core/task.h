@@ -76,6 +76,12 @@ struct task_outcome {
     struct str error_message, output, undelivered, answers; /* owned; NULL for none */
 };
 
+/* A call of the agent's that was under way. */
+struct past_call {
+    uint64_t seq;   /* of its tool_call */
+    bool is_hidden; /* that has not all arguments */
+};
+
 /* A task as a restart has read it, until it goes on. */
 struct task_past {
     struct recall *recall; /* the adapter's; NULL: none, or it could not be read */
@@ -86,14 +92,18 @@ struct task_past {
     uint64_t stopped_at;     /* the newest event when the gateway was stopped; 0: it was killed */
     unsigned attempts;       /* the task was resumed so often … */
     unsigned vain;           /* … since the last other event, and not after a planned stop */
-    unsigned n_open;         /* questions: while there are any, the clocks stand … */
+    struct budget_past budget;
+    unsigned n_open;               /* questions: while there are any, the clocks stand … */
     int64_t stood_since, stood_ms; /* … since, and before that */
+    struct past_call *calls;
+    size_t n_calls;
 };
 
 /* State that exists from the start of its run, or from an earlier event that needs it. */
 struct task_work {
     struct task *task;
-    char *history; /* JSON, from its query to the agent's start */
+    char *history; /* JSON, from its query to the agent's start, like … */
+    char *turns;   /* … the ids of the tasks in it */
     struct said said;
     struct held_text *held; /* what waits because a secret may begin in it; NULL: nothing */
     char *result;
@@ -122,6 +132,7 @@ struct task_work {
     uint32_t n_approvals;          /* asked by the gateway */
     struct tool_names *tool_names; /* from its tool_call events */
     struct task_past *past;        /* NULL: it did not begin before this gateway */
+    struct task_budget *budget;    /* NULL: none, or its run keeps to it by itself */
     char *retracted;               /* as in its record; NULL: nothing */
     uint64_t first_text;           /* of a task that was resumed: its first event with text */
     unsigned attempt;              /* that of its last task.resumed; 0: none */
@@ -202,8 +213,11 @@ struct task_plan {
     struct str parts;   /* of the input; NULL for none */
     struct str context; /* replaces the history; NULL for none */
     struct str parent_task_id, parent_call_id, parent_agent_id;
-    struct str ancestors;           /* ids of the parent and of all its ancestors, concatenated */
-    struct str request_key;         /* NULL for none */
+    struct str ancestors;     /* ids of the parent and of all its ancestors, concatenated */
+    struct str request_key;   /* NULL for none */
+    enum message_place place; /* of its question, like the next two */
+    struct str parent_id, behind;
+    struct str question_id; /* it answers another task's question; NULL: it brings its own */
     struct str webhook, webhook_id; /* NULL for none */
     bool notify_on_complete;
     bool wait_for_others; /* enqueue */

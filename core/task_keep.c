@@ -129,6 +129,7 @@ void task_leave(struct task *t)
         timer_disarm(c, &w->idle);
         timer_disarm(c, &w->again);
         task_disarm_questions(t);
+        task_budget_stop(t);
         task_leave_tools(t);
     }
     task_say_held(t);

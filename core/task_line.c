@@ -142,6 +142,7 @@ static void task_take_line(struct task *t, const struct agent_line *line)
 {
     if (line->kind == LINE_EMPTY || is_too_long(t, line) || is_too_much(t, line))
         return;
+    task_budget_count(t, line);
     if (line->kind != LINE_EVENT || (line->event != EVENT_TOKEN && line->event != EVENT_THINKING))
         task_say_held(t);
     switch (line->kind) {
@@ -174,7 +175,7 @@ static bool wants_more(struct task *t)
         return false;
     }
     if (!journal_is_full(&t->hub->journal))
-        return true;
+        return !task_budget_holds(t) || t->agent->ops->shares;
     if (!t->paused) {
         t->paused = true;
         list_push(&t->hub->paused, &t->in_wait);

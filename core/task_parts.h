@@ -3,7 +3,8 @@
  * Shape:    task.c has the life and the end, task_record.c the record; task_run.c starts a run,
  *           task_resume.c goes on with one after a restart, for which task_keep.c keeps notes;
  *           task_line.c takes its lines, task_stop.c stops it; task_family.c has its relatives,
- *           task_tool.c its calls, task_inbox.c its messages, task_question.c its questions.
+ *           task_tool.c its calls, task_inbox.c its messages, task_question.c its questions,
+ *           task_budget.c its budget.
  * Thread:   loop.
  */
 #ifndef CORE_TASK_PARTS_H
@@ -56,6 +57,7 @@ void task_answer_error(struct task *t, struct str call_id, enum error e, const c
 void task_call_tool(struct task *t, const struct agent_line *line);
 void task_stop_tools(struct task *t);  /* nobody waits for them any more */
 void task_leave_tools(struct task *t); /* the same, and what they began goes on */
+void task_begin_tools(struct task *t); /* those that waited for its budget */
 void task_resume_tools(struct task *t);
 void task_reap_tools(struct hub *h);
 
@@ -65,6 +67,8 @@ void task_past_begin(struct task *t, uint64_t mark);
 void task_past_note(struct task *t, uint64_t number, uint64_t seq, struct str bytes);
 void task_past_event(struct task *t, const struct event_parts *event);
 void task_past_is_unreadable(struct task *t);
+void task_past_calls(struct task *t, struct str note); /* NOTE_CALLS */
+void task_past_call(struct task *t, const struct event_parts *event);
 /* All of it was told: stages task.resumed, or the end. */
 void task_past_end(struct task *t);
 void task_free_past(struct task *t);
@@ -115,6 +119,18 @@ void task_free_hooks(struct task *t);
 int64_t hook_task_key(struct hub *h, struct str body);
 void task_restore_hook(struct task *t, const struct outbox_record *row);
 
+/* Its budget (task_budget.c), of an agent that does not ask by itself.  While its question is open,
+ * its tools wait, and the agent is not read. */
+void task_budget_begin(struct task *t, struct str metadata);
+/* Counts a line before it is taken. */
+void task_budget_count(struct task *t, const struct agent_line *line);
+/* Its clocks go on. */
+void task_budget_review(struct task *t);
+bool task_budget_holds(const struct task *t);
+void task_budget_stop(struct task *t);   /* it asks no more … */
+void task_budget_let_go(struct task *t); /* … and is read, until it ends */
+void task_budget_free(struct task_work *w);
+
 /* Questions (task_question.c). */
 void task_ask(struct task *t, const struct agent_line *line);
 /* The approval of a call, which the gateway itself asks for; false: the task fails because of
@@ -125,6 +141,20 @@ struct approval {
     void *arg;
 };
 bool task_ask_approval(struct task *t, const struct approval *a) MUST_USE;
+/* The same for any question of the gateway's with yes and no: data of its input_required, with that
+ * id. */
+struct own_question {
+    struct str id, data;
+    void (*answered)(void *arg, struct str answer);
+    void *arg;
+};
+bool task_ask_own(struct task *t, const struct own_question *own) MUST_USE;
+bool task_has_asked(const struct task *t, struct str input_id);
+/* Such a question that a restart found open; data is not needed. */
+void task_ask_still(struct task *t, const struct own_question *own);
+/* After a restart: the same for a question that is open.  False: the call has none. */
+bool task_await_approval(struct task *t, struct str call_id,
+                         void (*answered)(void *arg, struct str answer), void *arg);
 void task_close_questions(struct task *t); /* at the end: outcome.answers */
 void task_free_questions(struct task *t);
 void task_on_moot(void *task, struct str input_id); /* from the adapter */

@@ -157,6 +157,34 @@ static void tell_asked(struct task *t)
     task_tell_hooks(t, "task.input_required", &rec);
 }
 
+bool task_ask_own(struct task *t, const struct own_question *own)
+{
+    if (is_too_many(t) || task_line_is_too_long(t, "input_required", own->data.n))
+        return false;
+    struct question *q = question_add(t, own->id);
+    q->approval = true;
+    q->answered = own->answered;
+    q->arg = own->arg;
+    task_event_hidden(t, EVENT_INPUT_REQUIRED, own->data);
+    task_review_questions(t);
+    tell_asked(t);
+    return true;
+}
+
+bool task_has_asked(const struct task *t, struct str input_id)
+{
+    return question_find(t, input_id) != NULL;
+}
+
+void task_ask_still(struct task *t, const struct own_question *own)
+{
+    struct question *q = find_in(&t->work->questions, own->id);
+    if (!q)
+        return;
+    q->answered = own->answered;
+    q->arg = own->arg;
+}
+
 static void put_approval_id(struct task *t, char ret[32])
 {
     do
@@ -177,18 +205,24 @@ bool task_ask_approval(struct task *t, const struct approval *a)
     js_put_field(&data, "tool", a->tool);
     js_put_raw(&data, "arguments", a->arguments);
     buf_putc(&data, '}');
-    bool asks = !is_too_many(t) && !task_line_is_too_long(t, "input_required", data.len);
-    if (asks) {
-        struct question *q = question_add(t, str_of(id));
-        q->approval = true;
-        q->answered = a->answered;
-        q->arg = a->arg;
-        task_event_hidden(t, EVENT_INPUT_REQUIRED, buf_str(&data));
-        task_review_questions(t);
-        tell_asked(t);
-    }
+    bool asks =
+        task_ask_own(t, &(struct own_question){str_of(id), buf_str(&data), a->answered, a->arg});
     buf_done(&data);
     return asks;
+}
+
+bool task_await_approval(struct task *t, struct str call_id,
+                         void (*answered)(void *arg, struct str answer), void *arg)
+{
+    list_each (it, &t->work->questions) {
+        struct question *q = list_item(it, struct question, node);
+        if (!q->answered && q->call_id && str_eq(str_of(q->call_id), call_id)) {
+            q->answered = answered;
+            q->arg = arg;
+            return true;
+        }
+    }
+    return false;
 }
 
 void task_ask(struct task *t, const struct agent_line *line)

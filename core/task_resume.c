@@ -36,6 +36,7 @@ void task_free_past(struct task *t)
         return;
     if (p->recall)
         t->agent->ops->forget(p->recall);
+    free(p->calls);
     free(p);
     t->work->past = NULL;
 }
@@ -78,6 +79,8 @@ void task_past_note(struct task *t, uint64_t number, uint64_t seq, struct str by
     }
     if (number == NOTE_HELD_THINKING || number == NOTE_HELD_TOKEN)
         task_restore_held(t, number, bytes);
+    if (number == NOTE_CALLS)
+        task_past_calls(t, bytes);
     if (number != NOTE_STANDING && number < NOTE_FIRST)
         return;
     if (number >= NOTE_FIRST) {
@@ -122,6 +125,15 @@ static void count_attempts(struct task_past *p, const struct event_parts *event)
         p->vain = 0;
 }
 
+static void recall_budget(struct task *t, const struct event_parts *event)
+{
+    struct js_doc *doc = &t->hub->doc;
+    bool asks = event->event == EVENT_INPUT_REQUIRED || event->event == EVENT_INPUT_RECEIVED;
+    if (!asks ||
+        (js_parse(doc, event->data.p, event->data.n, JS_OURS) && js_type(doc, 0) == JS_OBJECT))
+        budget_recall(&t->work->past->budget, event, doc, 0);
+}
+
 /* The event is in said and among the questions already. */
 void task_past_event(struct task *t, const struct event_parts *event)
 {
@@ -133,8 +145,11 @@ void task_past_event(struct task *t, const struct event_parts *event)
         p->unsettled = event->seq;
     if (event->event == EVENT_TASK_RESUMED)
         p->stopped_at = p->stopped_at >= event->seq ? p->stopped_at : 0;
+    if (event->event == EVENT_TOOL_CALL)
+        task_past_call(t, event);
     count_questions(t, event);
     count_attempts(p, event);
+    recall_budget(t, event);
     recall(t, &(struct recalled){.event = event});
 }
 

@@ -106,7 +106,8 @@ void tasks_start_next(struct conversation *c)
 void task_unpause(struct task *t)
 {
     t->paused = false;
-    if (t->run && !t->left && !(t->work && t->work->waits_for_lookup))
+    bool waits = t->work && (t->work->waits_for_lookup || task_budget_holds(t));
+    if (t->run && !t->left && !waits)
         t->agent->ops->unpause(t->run);
 }
 
@@ -120,6 +121,7 @@ void task_stop_run(struct task *t)
         timer_disarm(c, &t->work->timeout);
         timer_disarm(c, &t->work->idle);
         timer_disarm(c, &t->work->grace);
+        task_budget_stop(t);
         task_stop_tools(t);
     }
     if (!t->run)
@@ -182,45 +184,30 @@ static void put_message(struct buf *out, const struct message_record *m)
     buf_putc(out, '}');
 }
 
-#define SIDE_BY_SIDE \
-    256 /* messages between a question and its answer; further away it is not found */
-
-static bool answers(const struct message_record *answer, const struct message_record *question)
-{
-    return answer->role == ROLE_ASSISTANT && question->role != ROLE_ASSISTANT &&
-           answer->task_id.n && str_eq(answer->task_id, question->task_id);
-}
-
-/* The answer to message i, or NULL. */
-static const struct message_record *find_reply(const struct answer *answer, size_t i)
-{
-    for (size_t j = i + 1; j < answer->n_messages && j - i <= SIDE_BY_SIDE; j++)
-        if (answers(&answer->messages[j], &answer->messages[i]))
-            return &answer->messages[j];
-    return NULL;
-}
-
-static bool is_reply(const struct answer *answer, size_t i)
-{
-    for (size_t j = i; j-- > 0 && i - j <= SIDE_BY_SIDE;)
-        if (answers(&answer->messages[i], &answer->messages[j]))
-            return true;
-    return false;
-}
-
-/* An answer stands right after its question, even when chats ran side by side. */
 static void put_history(struct buf *out, const struct answer *answer)
 {
     buf_putc(out, '[');
-    for (size_t i = 0; i < answer->n_messages; i++) {
-        const struct message_record *reply = find_reply(answer, i);
-        if (is_reply(answer, i))
-            continue; /* it was put with its question */
+    for (size_t i = 0; i < answer->n_messages; i++)
         put_message(out, &answer->messages[i]);
-        if (reply)
-            put_message(out, reply);
-    }
     buf_putc(out, ']');
+}
+
+/* A task stands there twice, one message behind the other. */
+static char *turns_of(const struct answer *answer)
+{
+    struct buf ids = {0};
+    struct str last = STR_NULL;
+    for (size_t i = 0; i < answer->n_messages; i++) {
+        struct str id = answer->messages[i].task_id;
+        if (!id.p || (last.p && str_eq(id, last)))
+            continue;
+        if (ids.len)
+            buf_putc(&ids, ' ');
+        buf_putstr(&ids, id);
+        last = id;
+    }
+    buf_puts(&ids, "");
+    return buf_take(&ids);
 }
 
 static void put_parent(struct buf *out, const struct task_record *rec)
@@ -271,6 +258,7 @@ void task_run(struct task *t)
                                        : w->history  ? str_of(w->history)
                                                      : STR("[]"),
                             .is_context = rec.context.p != NULL,
+                            .turns = str_of(w->turns),
                             .parent = buf_str(&parent),
                             .metadata = rec.metadata.p ? rec.metadata : STR("null"),
                             .attempt = w->attempt ? w->attempt : 1};
@@ -283,7 +271,8 @@ void task_run(struct task *t)
                      : t->agent->ops->start(t->agent->settings, &spec, &task_run_events, t, error);
     buf_done(&parent);
     free(w->history);
-    w->history = NULL;
+    free(w->turns);
+    w->history = w->turns = NULL;
     t->fixed = task_fixed_drop_input(t->fixed);
     if (!t->run) {
         char why[320];
@@ -293,6 +282,7 @@ void task_run(struct task *t)
         return;
     }
     t->phase = PHASE_RUNNING;
+    task_budget_begin(t, spec.metadata);
     if (again)
         task_resumed(t);
     else
@@ -324,21 +314,24 @@ static void on_history(void *arg, int status, struct answer *answer)
     struct buf history = {0};
     put_history(&history, answer);
     task_work(t)->history = buf_take(&history);
+    free(task_work(t)->turns);
+    task_work(t)->turns = turns_of(answer);
     task_run(t);
 }
 
-/* The history holds what was said before the task's own input: the newest that fit.  The input's
- * message has a later id than the task, so the task's id is the border.  A context replaces it. */
+/* The history holds what was said before the question, on its branch: the newest that fit.  A task
+ * that goes on gets what it had then.  A context replaces it. */
 static void ask_history(struct task *t)
 {
     if (!reads_history(t))
         return;
     t->refs++;
     hub_query(t->hub,
-              &(struct query){.kind = QUERY_MESSAGES,
+              &(struct query){.kind = QUERY_PATH,
                               .owner = task_owner(t),
                               .conversation_id = task_conversation_id(t),
-                              .before = task_id_of(t),
+                              .task_id = task_id_of(t),
+                              .at = t->phase == PHASE_RESUMING ? t->staged.started_at : 0,
                               .limit = HISTORY_MESSAGES,
                               .max_bytes = MAX_HISTORY},
               on_history, t);

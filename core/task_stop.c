@@ -47,6 +47,7 @@ void task_stop(struct task *t, enum task_error why, const char *text)
         return; /* it was asked already */
     timer_arm(&t->hub->clock, &w->grace, t->hub->clock.now_ms + t->agent->grace_ms);
     t->agent->ops->cancel(t->run);
+    task_budget_let_go(t);
 }
 
 static void on_grace(struct timer *timer)
@@ -129,4 +130,5 @@ void task_stand_clocks(struct task *t, bool stand)
         timer_arm(c, &w->timeout, c->now_ms + w->timeout_left);
     if (t->agent->idle_timeout_ms)
         timer_arm(c, &w->idle, c->now_ms + t->agent->idle_timeout_ms);
+    task_budget_review(t);
 }

@@ -2,6 +2,9 @@
  * call that has an effect begins when its tool_call, and the answer to its approval, are committed:
  * so a restart never finds an effect of which the store knows nothing.
  *
+ * The calls of an agent that outlives the gateway are noted while they are under way: the numbers
+ * of their tool_call events.  What the next gateway does with one is for its tool to say (tool.h).
+ *
  * Jobs are stopped at the end of the turn (hub_reap), because their callbacks may be on the
  * stack. */
 #include "core/task_parts.h"
@@ -10,14 +13,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/secrets.h"
+
 struct tool_use {
     struct list node; /* in the task's tools, then in the hub's dead_tools */
     struct hub *hub;
-    struct task *task; /* NULL once it is told, or nobody waits for it */
-    const struct tool *tool;
+    struct task *task;       /* NULL once it is told, or nobody waits for it */
+    const struct tool *tool; /* NULL: of an earlier gateway, and not there any more */
     struct tool_job *job;
-    char *call_id;
+    char *call_id, *name;
     char *arguments;      /* until it begins; then NULL */
+    bool is_hidden;       /* the event has not all of them */
+    bool stands;          /* the budget is used up */
     uint64_t seq;         /* of its tool_call */
     struct waiter waiter; /* for the commit that it begins after … */
     bool waits;           /* … while it does */
@@ -32,13 +39,13 @@ static const struct tool *task_find_tool(const struct agent *a, struct str name)
     return NULL;
 }
 
-static void tell_result(struct task *t, const struct tool *tool, struct str call_id, bool good,
+static void tell_result(struct task *t, struct str name, struct str call_id, bool good,
                         struct str output)
 {
     struct buf data = {0};
     buf_putc(&data, '{');
     js_put_field(&data, "call_id", call_id);
-    js_put_field(&data, "name", str_of(tool->name));
+    js_put_field(&data, "name", name);
     (void)event_put_output(&data, output);
     js_put_bool(&data, "is_error", !good);
     buf_putc(&data, '}');
@@ -60,15 +67,38 @@ static void drop_use(struct hub *h, struct tool_use *use)
         list_push(&h->dead_tools, &use->node);
 }
 
+/* [[seq of its tool_call, 1 when that has not all arguments], …] of those under way. */
+static void note_calls(struct task *t)
+{
+    struct buf note = {0};
+    if (!task_goes_on(t) || t->left)
+        return;
+    buf_putc(&note, '[');
+    list_each (it, &t->work->tools) {
+        const struct tool_use *use = list_item(it, struct tool_use, node);
+        buf_putf(&note, "%s[%" PRIu64 ",%d]", note.len > 1 ? "," : "", use->seq, use->is_hidden);
+    }
+    buf_putc(&note, ']');
+    task_note(t, NOTE_CALLS, buf_str(&note));
+    buf_done(&note);
+}
+
+/* It is over, told in the batch that forgets it. */
+static void end_use(struct tool_use *use, bool good, struct str output)
+{
+    struct task *t = use->task;
+    drop_use(t->hub, use);
+    if (task_is_ending(t))
+        return;
+    note_calls(t);
+    tell_result(t, str_of(use->name), str_of(use->call_id), good, output);
+}
+
 static void tool_on_done(void *user, bool good, struct str output)
 {
     struct tool_use *use = user;
-    struct task *t = use->task;
-    if (!t)
-        return;
-    drop_use(t->hub, use);
-    if (!task_is_ending(t))
-        tell_result(t, use->tool, str_of(use->call_id), good, output);
+    if (use->task)
+        end_use(use, good, output);
 }
 
 struct call_name {
@@ -86,20 +116,19 @@ static struct tool_caller caller_of(const struct tool_use *use, struct call_name
                                 .call = {name->text, (size_t)n}};
 }
 
-static void start_job(struct tool_use *use)
+/* attaches: to what an earlier gateway began. */
+static void start_job(struct tool_use *use, bool attaches)
 {
-    struct task *t = use->task;
     struct buf why = {0};
     struct call_name name;
     struct tool_caller caller = caller_of(use, &name);
     char *arguments = use->arguments;
     use->arguments = NULL;
-    use->job = use->tool->start(use->tool, &caller, str_of(arguments), tool_on_done, use, &why);
+    use->job = (attaches ? use->tool->attach : use->tool->start)(
+        use->tool, &caller, str_of(arguments), tool_on_done, use, &why);
     free(arguments);
-    if (!use->job) {
-        drop_use(t->hub, use);
-        tell_result(t, use->tool, str_of(use->call_id), false, buf_str(&why));
-    }
+    if (!use->job)
+        end_use(use, false, buf_str(&why));
     buf_done(&why);
 }
 
@@ -117,17 +146,16 @@ static void on_call_committed(struct waiter *waiter, int status)
     if (!t) {
         list_push(&use->hub->dead_tools, &use->node);
     } else if (status == 0 && is_stopping(t)) {
-        drop_use(t->hub, use);
-        tell_result(t, use->tool, str_of(use->call_id), false, STR("the task is being stopped"));
+        end_use(use, false, STR("the task is being stopped"));
     } else if (status == 0) {
-        start_job(use);
+        start_job(use, false);
     }
 }
 
 static void start_when_committed(struct tool_use *use)
 {
     if (tool_again(use->tool, str_of(use->arguments)) == TOOL_AGAIN) {
-        start_job(use);
+        start_job(use, false);
         return;
     }
     use->waits = true;
@@ -138,16 +166,13 @@ static void start_when_committed(struct tool_use *use)
 static void on_approval(void *arg, struct str answer)
 {
     struct tool_use *use = arg;
-    struct task *t = use->task;
-    bool stops = is_stopping(t);
+    bool stops = is_stopping(use->task);
     if (str_eq(answer, STR("true")) && !stops) {
         start_when_committed(use);
         return;
     }
-    drop_use(t->hub, use);
-    tell_result(t, use->tool, str_of(use->call_id), false,
-                stops ? STR("the task is being stopped")
-                      : STR("the user did not approve the call"));
+    end_use(use, false,
+            stops ? STR("the task is being stopped") : STR("the user did not approve the call"));
 }
 
 /* True when the user must approve the call first, or the task has failed by asking. */
@@ -170,18 +195,58 @@ static bool ask_first(struct tool_use *use)
     return asks;
 }
 
-static void start_tool(struct task *t, const struct tool *tool, const struct agent_line *line)
+/* An immediate tool has no effect, and its answer is in the batch of its call, unless it had to
+ * wait for a budget. */
+static void use_tool(struct tool_use *use)
+{
+    struct buf output = {0};
+    if (use->tool->start) {
+        if (!ask_first(use))
+            start_when_committed(use);
+        return;
+    }
+    bool good = use->tool->call(str_of(use->arguments), use->hub->clock.wall_ms, &output);
+    end_use(use, good, buf_str(&output));
+    buf_done(&output);
+}
+
+static struct tool_use *use_new(struct task *t, struct str name, struct str call_id,
+                                struct str arguments, uint64_t seq)
 {
     struct tool_use *use = xcalloc(sizeof *use);
     *use = (struct tool_use){.hub = t->hub,
                              .task = t,
-                             .tool = tool,
-                             .call_id = xstrdup(line->call_id),
-                             .arguments = xstrdup(line->arguments),
-                             .seq = t->stream->next - 1};
+                             .tool = task_find_tool(t->agent, name),
+                             .name = xstrdup(name),
+                             .call_id = xstrdup(call_id),
+                             .arguments = xstrdup(arguments),
+                             .seq = seq};
     list_push(&t->work->tools, &use->node);
-    if (!ask_first(use))
-        start_when_committed(use);
+    return use;
+}
+
+static void start_tool(struct task *t, const struct agent_line *line)
+{
+    struct tool_use *use =
+        use_new(t, line->name, line->call_id, line->arguments, t->stream->next - 1);
+    struct buf clean = {0};
+    use->is_hidden = secrets_hide_json(t->hub->o.secrets, line->arguments, &clean);
+    buf_done(&clean);
+    note_calls(t);
+    use->stands = task_budget_holds(t);
+    if (!use->stands)
+        use_tool(use);
+}
+
+void task_begin_tools(struct task *t)
+{
+    list_each (it, &t->work->tools) {
+        struct tool_use *use = list_item(it, struct tool_use, node);
+        if (!use->stands)
+            continue;
+        use->stands = false;
+        use_tool(use);
+    }
 }
 
 void task_call_tool(struct task *t, const struct agent_line *line)
@@ -199,12 +264,12 @@ void task_call_tool(struct task *t, const struct agent_line *line)
     buf_putc(&data, '}');
     task_event_hidden(t, EVENT_TOOL_CALL, buf_str(&data));
     buf_done(&data);
-    if (tool->start) {
-        start_tool(t, tool, line);
+    if (tool->start || task_budget_holds(t)) {
+        start_tool(t, line);
         return;
     }
     bool good = tool->call(line->arguments, t->hub->clock.wall_ms, &output);
-    tell_result(t, tool, line->call_id, good, buf_str(&output));
+    tell_result(t, line->name, line->call_id, good, buf_str(&output));
     buf_done(&output);
 }
 
@@ -223,10 +288,93 @@ void task_leave_tools(struct task *t)
     }
 }
 
+/* --- after a restart -------------------------------------------------------------------------- */
+
+void task_past_calls(struct task *t, struct str note)
+{
+    struct js_doc doc = {0};
+    struct task_past *p = t->work->past;
+    bool good = js_parse(&doc, note.p, note.n, JS_OURS) && js_type(&doc, 0) == JS_ARRAY;
+    for (uint32_t i = good ? js_first(&doc, 0) : 0; good && i < js_end(&doc, 0);
+         i = js_next(&doc, i)) {
+        int64_t seq = 0, hidden = 0;
+        good = js_type(&doc, i) == JS_ARRAY && doc.nodes[i].kids == 2 &&
+               js_int(&doc, i + 1, &seq) && js_int(&doc, i + 2, &hidden) && seq > 0;
+        if (!good)
+            break;
+        p->calls = xrealloc(p->calls, (p->n_calls + 1) * sizeof *p->calls);
+        p->calls[p->n_calls++] = (struct past_call){(uint64_t)seq, hidden != 0};
+    }
+    js_done(&doc);
+    if (!good)
+        task_past_is_unreadable(t);
+}
+
+static struct str past_text(const struct js_doc *doc, const char *member, struct buf *to)
+{
+    uint32_t node = js_get(doc, 0, member);
+    if (node && js_type(doc, node) == JS_STRING)
+        js_value(doc, node, to);
+    else if (node)
+        js_copy(doc, node, to);
+    return buf_str(to);
+}
+
+void task_past_call(struct task *t, const struct event_parts *event)
+{
+    const struct task_past *p = t->work->past;
+    struct js_doc doc = {0};
+    struct buf name = {0}, call_id = {0}, arguments = {0};
+    size_t i = 0;
+    while (i < p->n_calls && p->calls[i].seq != event->seq)
+        i++;
+    if (i < p->n_calls && js_parse(&doc, event->data.p, event->data.n, JS_OURS)) {
+        struct tool_use *use =
+            use_new(t, past_text(&doc, "name", &name), past_text(&doc, "call_id", &call_id),
+                    past_text(&doc, "arguments", &arguments), event->seq);
+        use->is_hidden = p->calls[i].is_hidden;
+    }
+    js_done(&doc);
+    buf_done(&name);
+    buf_done(&call_id);
+    buf_done(&arguments);
+}
+
+static void resume_use(struct tool_use *use)
+{
+    struct task *t = use->task;
+    enum tool_again how = TOOL_NEVER;
+    bool can = use->tool && !use->is_hidden;
+    if (can && use->tool->start)
+        how = tool_again(use->tool, str_of(use->arguments));
+    use->stands = can && how != TOOL_ATTACH && task_budget_holds(t);
+    if (use->stands)
+        return;
+    if (can && !use->tool->start) {
+        use_tool(use);
+    } else if (is_stopping(t)) {
+        end_use(use, false, STR("the task is being stopped"));
+    } else if (how != TOOL_NEVER) {
+        start_job(use, how == TOOL_ATTACH);
+    } else {
+        task_on_unknown(t, str_of(use->name));
+        end_use(use, false, STR(TOOL_UNKNOWN));
+    }
+}
+
+/* A call whose approval is open goes on waiting for that. */
 void task_resume_tools(struct task *t)
 {
-    (void)t;
+    list_each (it, &t->work->tools) {
+        struct tool_use *use = list_item(it, struct tool_use, node);
+        bool waits = use->tool && use->tool->start && !use->is_hidden &&
+                     task_await_approval(t, str_of(use->call_id), on_approval, use);
+        if (!waits && use->arguments)
+            resume_use(use);
+    }
 }
+
+/* --- the end of a turn ------------------------------------------------------------------------ */
 
 void task_reap_tools(struct hub *h)
 {
@@ -237,6 +385,7 @@ void task_reap_tools(struct hub *h)
         if (use->job)
             (leaves ? use->tool->leave : use->tool->stop)(use->job);
         free(use->call_id);
+        free(use->name);
         free(use->arguments);
         free(use);
     }

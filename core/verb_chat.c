@@ -75,6 +75,7 @@ static void reply_started(struct call *c, const struct task_record *task, struct
     release_claim(c);
     if (session) /* the subscription first: a reply may end the session's turn */
         session_subscribe(session, s, s->first - 1);
+    c->stream = s;
     call_reply(c, buf_str(&line));
     s->pins--;
     hub_release_stream(h, s);
@@ -88,6 +89,7 @@ static void on_created(struct waiter *w, int status)
     struct hub *h = c->hub;
     if (status < 0) {
         release_claim(c);
+        c->stream = NULL;
         s->pins--;
         hub_release_stream(h, s);
         call_write_failed(c);
@@ -186,11 +188,11 @@ static struct str put_metadata(const struct request *r, struct js_doc *doc, stru
 }
 
 /* The files that the message names live as long as the task does. */
-static void use_files(struct call *c, struct task *t)
+static void use_files(struct call *c, struct task *t, struct str parts)
 {
     struct js_doc *doc = &c->hub->doc;
     struct buf id = {0};
-    if (!parts_have_file(buf_str(&c->out)) || !js_parse(doc, c->out.bytes, c->out.len, JS_OURS))
+    if (!parts_have_file(parts) || !js_parse(doc, parts.p, parts.n, JS_OURS))
         return;
     for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i)) {
         struct str file_id = part_file_id(doc, i, &id);
@@ -205,15 +207,51 @@ static void use_files(struct call *c, struct task *t)
     buf_done(&id);
 }
 
+/* The agent of the turn that is regenerated, unless the request names one or it is gone. */
+static const struct agent *find_agent(const struct call *c)
+{
+    struct str name = c->req.agent;
+    if (!name.p && c->placing && c->placing->agent)
+        name = str_of(c->placing->agent);
+    const struct agent *agent = hub_find_agent(c->hub, name);
+    return agent || c->req.agent.p ? agent : hub_find_agent(c->hub, STR_NULL);
+}
+
+static struct str given(const char *text)
+{
+    return text[0] ? str_of(text) : STR_NULL;
+}
+
+static void put_place(const struct placing *p, struct task_plan *plan)
+{
+    if (!p)
+        return;
+    plan->place = p->place;
+    plan->parent_id = given(p->parent_id);
+    plan->behind = given(p->behind);
+    plan->question_id = given(p->question_id);
+    if (p->input)
+        plan->input = str_of(p->input);
+    if (p->parts)
+        plan->parts = str_of(p->parts);
+}
+
+static void create_placed(struct call *c);
+
 static void create(struct call *c)
+{
+    char id[TASK_ID_LEN + 1];
+    hub_new_id(c->hub, id);
+    struct str given_id = c->req.conversation_id;
+    c->conversation = conversation_ref(c->hub, c->owner, given_id.p ? given_id : str_of(id));
+    placing_find(c, create_placed, verb_chat_refuse);
+}
+
+static void create_placed(struct call *c)
 {
     struct hub *h = c->hub;
     const struct request *r = &c->req;
-    char id[TASK_ID_LEN + 1];
-    hub_new_id(h, id);
-    struct str conversation_id = r->conversation_id.p ? r->conversation_id : str_of(id);
-    c->conversation = conversation_ref(h, c->owner, conversation_id);
-    const struct agent *agent = hub_find_agent(h, r->agent);
+    const struct agent *agent = find_agent(c);
     const char *why = "";
     enum error e = find_fault(c, agent, &why);
     if (e) {
@@ -222,7 +260,7 @@ static void create(struct call *c)
     }
     if (r->when_busy == BUSY_INTERRUPT && !r->background)
         interrupt(c->conversation);
-    if (!r->background)
+    if (!r->background && !c->placing) /* what they report belongs to the branch that goes on */
         notices_tell_silent(c->conversation);
     struct buf metadata = {0};
     struct task_plan plan = {.owner = c->owner,
@@ -242,8 +280,9 @@ static void create(struct call *c)
                              .notify_on_complete = r->notify_on_complete,
                              .unlisted = r->unlisted,
                              .wait_for_others = r->when_busy >= BUSY_ENQUEUE && !r->background};
+    put_place(c->placing, &plan);
     struct task *t = task_create(h, &plan);
-    use_files(c, t);
+    use_files(c, t, plan.parts);
     buf_done(&metadata);
     c->stream = t->stream;
     c->stream->pins++;
@@ -322,9 +361,12 @@ static bool has_same_parts(const struct request *r, struct hub *h, const struct 
 
 static bool is_same_request(const struct request *r, struct hub *h, const struct task_record *task)
 {
+    bool regenerates = r->regenerate.p != NULL;
     const struct agent *agent = hub_find_agent(h, r->agent);
-    return str_eq(r->message, task->input) && has_same_parts(r, h, task) && agent &&
-           str_eq(str_of(agent->name), task->agent) &&
+    if (regenerates != (task->question_id.p != NULL))
+        return false;
+    return (regenerates || (str_eq(r->message, task->input) && has_same_parts(r, h, task))) &&
+           ((regenerates && !r->agent.p) || (agent && str_eq(str_of(agent->name), task->agent))) &&
            (!r->conversation_id.p || str_eq(r->conversation_id, task->conversation_id));
 }
 

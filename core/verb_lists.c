@@ -168,7 +168,8 @@ static void on_history(void *arg, int status, struct answer *answer)
 
 void verb_history(struct call *c)
 {
-    struct query q = list_query(c, QUERY_MESSAGES);
+    struct query q = list_query(c, c->req.all ? QUERY_MESSAGES : QUERY_PATH);
+    q.siblings = true;
     call_query(c, &q, on_history);
 }
 
@@ -286,6 +287,30 @@ static void on_open_tasks(void *arg, int status, struct answer *answer)
     buf_done(&reply);
 }
 
+/* The end of the branch: its last message, what answers it, and the answers that it has already. */
+static void put_branch(struct buf *line, const struct answer *answer)
+{
+    if (!answer->tip.p)
+        return;
+    js_put_raw(line, "branch", STR("{"));
+    js_put_field(line, "message_id", answer->tip);
+    if (answer->tip_task.p)
+        js_put_field(line, "task_id", answer->tip_task);
+    if (answer->children.p)
+        ids_write(line, "siblings", answer->children);
+    buf_putc(line, '}');
+}
+
+/* A question may have come before the answer that stands before it: the newest id counts. */
+static void skip_shown(struct feed_reader *reader, const struct answer *answer)
+{
+    for (size_t i = 0; i < answer->n_messages; i++) {
+        struct str id = answer->messages[i].message_id;
+        if (id.n == TASK_ID_LEN && memcmp(id.p, reader->skip_id, TASK_ID_LEN) > 0)
+            memcpy(reader->skip_id, id.p, TASK_ID_LEN);
+    }
+}
+
 static void on_open_messages(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
@@ -297,11 +322,9 @@ static void on_open_messages(void *arg, int status, struct answer *answer)
     js_put_raw(line, "messages", STR("["));
     (void)put_messages(line, answer, MAX_REPLY / 2);
     buf_putc(line, ']');
-    if (c->session && c->opening && answer->n_messages) {
-        const struct message_record *last = &answer->messages[answer->n_messages - 1];
-        snprintf(c->opening->reader.skip_id, sizeof c->opening->reader.skip_id, "%.*s",
-                 (int)last->message_id.n, last->message_id.p);
-    }
+    put_branch(line, answer);
+    if (c->session && c->opening)
+        skip_shown(&c->opening->reader, answer);
     struct query q = list_query(c, QUERY_TASKS);
     q.max_bytes = MAX_REPLY / 2;
     call_query(c, &q, on_open_tasks);
@@ -320,7 +343,8 @@ void verb_open(struct call *c)
         }
         c->opening = session_open(c->session, c->conversation, c->req.follow);
     }
-    struct query q = list_query(c, QUERY_MESSAGES);
+    struct query q = list_query(c, QUERY_PATH);
+    q.siblings = true;
     call_query(c, &q, on_open_messages);
 }
 

@@ -10,7 +10,6 @@ A connection that breaks loses nothing: both sides number their lines, and send 
 """
 
 import asyncio
-import collections
 import contextlib
 import json
 import logging
@@ -31,7 +30,7 @@ class Run:
         self.worker, self.line, self.id, self.input = worker, line, line["run"], line["input"]
         self.messages: asyncio.Queue[Line] = asyncio.Queue()  # its inbox
         self.waiting: dict[str, asyncio.Future[Line]] = {}  # by call_id and input_id
-        self.unsaved: collections.deque[tuple[int, str]] = collections.deque()  # not on the gateway's disk yet
+        self.unsaved: dict[int, str] = {}  # lines that are not on the gateway's disk yet
         self.said = self.received = 0
         self.task = asyncio.create_task(self.carry_out(worker.agents[line["agent"]]))
 
@@ -57,17 +56,14 @@ class Run:
         while not self.worker.welcome.is_set():
             await self.worker.welcome.wait()
         self.said += 1
-        text = json.dumps({"run": self.id, "n": self.said, **line})
-        self.unsaved.append((self.said, text))
+        self.unsaved[self.said] = text = json.dumps({"run": self.id, "n": self.said, **line})
         await self.worker.send(text)  # waits while the gateway does not read
 
     async def carry_out(self, agent: Agent) -> None:
         try:
             await agent(self)
             await self.put(end="done")
-        except asyncio.CancelledError:
-            await self.put(end="failed", error="cancelled")
-        except Exception as fault:  # it is the end of the run, not of the worker
+        except (Exception, asyncio.CancelledError) as fault:  # it is the end of the run, not of the worker
             await self.put(end="failed", error=f"{type(fault).__name__}: {fault}")
 
     def take(self, line: Line) -> None:
@@ -78,17 +74,14 @@ class Run:
             answer.done() or answer.set_result(line)
 
     def saved(self, upto: int) -> None:
-        while self.unsaved and self.unsaved[0][0] <= upto:
-            self.unsaved.popleft()
+        self.unsaved = {n: text for n, text in self.unsaved.items() if n > upto}
 
 
 class Worker:
     def __init__(self, url: str, name: str, secret: str, agents: dict[str, Agent], runs: int = 4) -> None:
         self.url, self.agents, self.draining = url, agents, False
-        self.hello = {"type": "hello", "worker": name, "secret": secret, "instance": uuid.uuid4().hex,
-                      "agents": list(agents), "runs": runs}
+        self.hello = dict(worker=name, secret=secret, agents=list(agents), runs=runs, instance=uuid.uuid4().hex)
         self.runs: dict[str, Run] = {}
-        self.socket: Any = None
         self.welcome = asyncio.Event()  # set while the connection may carry lines of runs
 
     async def serve(self) -> None:
@@ -98,16 +91,15 @@ class Worker:
             with contextlib.suppress(OSError, asyncio.TimeoutError, websockets.WebSocketException):
                 async with websockets.connect(self.url, subprotocols=["holdfast.worker.v1"], max_size=None) as self.socket:
                     received = {run.id: run.received for run in self.runs.values()}
-                    await self.socket.send(json.dumps({**self.hello, "open": received}))
+                    await self.socket.send(json.dumps({"type": "hello", **self.hello, "open": received}))
                     async for message in self.socket:
                         for line in filter(None, message.split("\n")):
-                            await self.take(json.loads(line))
-                        pause = 0.1 if self.welcome.is_set() else pause
+                            await self.take(line := json.loads(line), self.runs.get(line.get("run", "")))
                         if self.draining and not self.runs:
                             return
+            pause = 0.1 if self.welcome.is_set() else min(2 * pause, 10)
             self.welcome.clear()
             await asyncio.sleep(pause * random.random())
-            pause = min(2 * pause, 10)
 
     async def drain(self) -> None:
         """Takes no more runs."""
@@ -119,32 +111,25 @@ class Worker:
             if self.welcome.is_set():
                 await self.socket.send(text)
 
-    async def take(self, line: Line) -> None:
-        run = self.runs.get(line.get("run", ""))
-        if line["type"] == "welcome":
-            await self.go_on(line["open"])
-        elif line["type"] == "drain":
-            self.draining = True
-        elif line["type"] == "cancel" and run:
-            asyncio.get_running_loop().call_soon(run.task.cancel)  # not before it has begun
-        elif line["type"] == "ack" and run:
-            run.saved(line["n"])
-        elif line["type"] == "gone" and run:
-            self.runs.pop(run.id).task.cancel()
-        elif line["type"] == "run" or (run and "n" in line):
-            run = run or self.runs.setdefault(line["run"], Run(self, line))
-            run.take(line)
-            await self.send(json.dumps({"type": "ack", "run": run.id, "n": run.received}))
-        elif line["type"] == "error":
-            logging.warning("the gateway says: %s", line["message"])
+    async def take(self, line: Line, run: Run | None) -> None:
+        match line["type"]:
+            case "welcome": await self.go_on(line["open"])
+            case "drain": self.draining = True
+            case "error": logging.warning("the gateway says: %s", line["message"])
+            case "cancel" if run: asyncio.get_running_loop().call_soon(run.task.cancel)  # not before it has begun
+            case "ack" if run: run.saved(line["n"])
+            case "gone" if run: self.runs.pop(run.id).task.cancel()
+            case kind if kind == "run" or (run and "n" in line):
+                run = run or self.runs.setdefault(line["run"], Run(self, line))
+                run.take(line)
+                await self.send(json.dumps({"type": "ack", "run": run.id, "n": run.received}))
 
     async def go_on(self, saved: dict[str, int]) -> None:
-        for run in list(self.runs.values()):
-            if run.id not in saved:
-                self.runs.pop(run.id).task.cancel()  # it is over
-                continue
+        for over in self.runs.keys() - saved.keys():
+            self.runs.pop(over).task.cancel()
+        for run in self.runs.values():
             run.saved(saved[run.id])
-            for _, text in run.unsaved:
+            for text in run.unsaved.values():
                 await self.socket.send(text)
         self.welcome.set()
         if self.draining:

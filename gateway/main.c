@@ -18,6 +18,7 @@
 #include "gateway/cli/backup.h"
 #include "gateway/cli/chat.h"
 #include "gateway/cli/doctor.h"
+#include "gateway/cli/import.h"
 #include "gateway/config/config.h"
 #include "gateway/descriptors.h"
 #include "gateway/mcp/mcp.h"
@@ -40,6 +41,8 @@ static const char usage[] =
     "  holdfast doctor [--data DIR] [--full]\n"
     "                                     checks a data directory; only reads\n"
     "  holdfast backup [--data DIR] FILE  copies the database, even of a running gateway\n"
+    "  holdfast import --config FILE DIR  copies a data directory to the store on PostgreSQL\n"
+    "  holdfast export --config FILE DIR  the way back, to a new data directory\n"
     "  holdfast token --sub NAME [--ttl 1h] [--config FILE] [--data DIR]\n"
     "                                     prints a token for that owner\n"
     "  holdfast version                   prints the version\n";
@@ -264,8 +267,18 @@ static int make_token(const struct options *o)
     return good ? 0 : 1;
 }
 
+/* A restart of a container ends all that runs in it. */
+static bool is_in_container(pid_t gateway)
+{
+    return gateway == 1 || access("/.dockerenv", F_OK) == 0 ||
+           access("/run/.containerenv", F_OK) == 0;
+}
+
 static void put_bounds(const void *arg, pid_t gateway, struct buf *out)
 {
+    if (is_in_container(gateway))
+        buf_puts(out, "no agent outlives its container: a restart of that ends programs, and their "
+                      "tasks as orphaned; tasks of kind react, http and worker go on\n");
     sandbox_put_bounds(arg, gateway, out);
 }
 
@@ -280,7 +293,11 @@ static int doctor(const struct options *o)
     const char *why = spool_probe();
     if (why)
         printf("no agent outlives the gateway here: %s\n", why);
-    int code = doctor_run(config.data, o->full, put_bounds, &commands);
+    bool postgres = config.store.kind == STORE_POSTGRES;
+    int code = postgres
+                   ? doctor_run_postgres(config.store.url_file,
+                                         config.store.durability == DURABLE_REPLICATED, o->full)
+                   : doctor_run(config.data, o->full, put_bounds, &commands);
     config_done(&config);
     return code;
 }
@@ -292,7 +309,25 @@ static int backup(const struct options *o, const char *file)
         return say_usage("backup needs a file to write to");
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
-    int code = backup_run(config.data, file);
+    bool postgres = config.store.kind == STORE_POSTGRES;
+    if (postgres)
+        fprintf(stderr, "holdfast: the store is on PostgreSQL: make its backup with pg_dump\n");
+    int code = postgres ? EXIT_BAD_CONFIG : backup_run(config.data, file);
+    config_done(&config);
+    return code;
+}
+
+static int transfer(const struct options *o, const char *dir, bool back)
+{
+    struct config config;
+    if (!dir)
+        return say_usage("import and export need a data directory");
+    if (!main_load(o, &config))
+        return EXIT_BAD_CONFIG;
+    bool postgres = config.store.kind == STORE_POSTGRES;
+    if (!postgres)
+        fprintf(stderr, "holdfast: store.kind is not \"postgres\"\n");
+    int code = postgres ? import_run(config.store.url_file, dir, back) : EXIT_BAD_CONFIG;
     config_done(&config);
     return code;
 }
@@ -398,6 +433,8 @@ int main(int argc, char **argv)
         return file ? say_usage("doctor takes options only") : doctor(&o);
     if (strcmp(command, "backup") == 0)
         return backup(&o, file);
+    if (strcmp(command, "import") == 0 || strcmp(command, "export") == 0)
+        return transfer(&o, file, *command == 'e');
     if (strcmp(command, "admin") == 0)
         return admin(&o, argc - 1 - optind, argv + 1 + optind);
     if (strcmp(command, "token") == 0)

@@ -7,9 +7,11 @@
 
 #include "core/task.h"
 #include "gateway/agents/agents.h"
+#include "gateway/agents/exec_kept.h"
 #include "gateway/agents/workers.h"
 #include "gateway/fetch/webhook.h"
 #include "gateway/files/files.h"
+#include "gateway/metrics_requests.h"
 #include "gateway/models/model_stats.h"
 
 enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
@@ -113,7 +115,8 @@ static void tasks_resumed(struct server *s, struct buf *out, const char *name)
     for (size_t i = 0; i < s->n_agents; i++) {
         bool seen = !s->agents[i].goes_on;
         for (size_t j = 0; j < i; j++)
-            seen = seen || (s->agents[j].goes_on && s->agents[j].ops == s->agents[i].ops);
+            seen = seen || (s->agents[j].goes_on &&
+                            strcmp(s->agents[j].ops->kind, s->agents[i].ops->kind) == 0);
         const char *kind = s->agents[i].ops->kind;
         n += !seen;
         if (!seen)
@@ -134,6 +137,11 @@ static void tasks_not_resumed(struct server *s, struct buf *out, const char *nam
     for (size_t i = 0; i < countof(reasons); i++)
         buf_putf(out, "%s{reason=\"%s\"} %" PRIu64 "\n", name, reasons[i],
                  s->hub.stats.not_resumed[i]);
+}
+
+static void held_agents(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", s->kept ? kept_count(s->kept) : 0);
 }
 
 static void retracted(struct server *s, struct buf *out, const char *name)
@@ -495,6 +503,8 @@ static const struct metric metrics[] = {
      tasks_resumed},
     {"holdfast_tasks_not_resumed_total", COUNTER,
      "Tasks that a restart ended as orphaned, by the reason.", tasks_not_resumed},
+    {"holdfast_held_agents", GAUGE, "Programs that outlive the gateway, and their sockets.",
+     held_agents},
     {"holdfast_retracted_bytes_total", COUNTER,
      "Text that was withdrawn because its step was done anew.", retracted},
     {"holdfast_unknown_effects_total", COUNTER,
@@ -518,6 +528,14 @@ static const struct metric metrics[] = {
      "Times that events of a task were not on disk as they were written.", damages},
     {"holdfast_resume_total", COUNTER, "Resumes, by outcome.", resumes},
     {"holdfast_limit_hits_total", COUNTER, "Requests that met a limit.", limits},
+    {"holdfast_requests_total", COUNTER, "Requests carried out, well or not, by verb.",
+     metrics_requests},
+    {"holdfast_request_errors_total", COUNTER, "Requests that got an error, by its code.",
+     metrics_request_errors},
+    {"holdfast_refusals_total", COUNTER,
+     "Peers turned away before a request was read, by the cause.", metrics_refusals},
+    {"holdfast_audit_lines_total", COUNTER, "Lines of the audit's file, and those that were lost.",
+     metrics_audit_lines},
     {"holdfast_replayed_bytes_total", COUNTER, "Events sent from a resume to its caught_up.",
      replayed},
     {"holdfast_replay_cache_bytes", GAUGE, "Blocks of events in memory.", cache},

@@ -1,5 +1,6 @@
 #include "gateway/reload.h"
 
+#include "gateway/base/audit.h"
 #include "gateway/base/log.h"
 #include "gateway/front/tls.h"
 #include "gateway/server.h"
@@ -56,4 +57,5 @@ void reload(struct server *s)
     reload_keys(s);
     if (s->front.tls)
         reload_certificate(s);
+    audit_reopen(s->audit);
 }

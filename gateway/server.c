@@ -12,8 +12,10 @@
 #include "core/store_memory.h"
 #include "gateway/agents/agents.h"
 #include "gateway/agents/exec_kept.h"
+#include "gateway/audited.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
+#include "gateway/base/secret_line.h"
 #include "gateway/descriptors.h"
 #include "gateway/faces/faces.h"
 #include "gateway/fetch/fetch.h"
@@ -32,8 +34,10 @@
 
 #define NOTICE_JOIN_MS 100 /* ends of tasks and processes that come so close are one turn */
 #define TICK_MS 1000
-#define CLOSE_WAIT_MS 1000 /* how long clients may take for the close handshake */
+#define CLOSE_WAIT_MS 500 /* how long clients may take for the close handshake */
 #define END_WAIT_MS 2000   /* at the stop, for everything that was told to end */
+#define URL_MAX 4096
+#define EXIT_FENCED 75 /* EX_TEMPFAIL: to be started again (packaging/) */
 
 /* --- the clock -------------------------------------------------------------------------------- */
 
@@ -174,18 +178,31 @@ static void report_store(struct server *s)
     char why[STORE_ERROR_TEXT] = "a commit hangs";
     if (s->sqlite && now == COMMITS_FAIL)
         store_sqlite_last_error(s->sqlite, why);
+    else if (s->pg && now == COMMITS_FAIL)
+        store_pg_last_error(s->pg, why);
     if (now != COMMITS_WORK)
         log_event(LEVEL_ERROR, "store", "commits_fail", LOG_TEXT("why", why));
     else
         log_event(LEVEL_INFO, "store", "commits_again", LOG_INT("tasks", s->hub.n_live));
 }
 
+static void server_on_fenced(void *arg)
+{
+    struct server *s = arg;
+    log_event(LEVEL_ERROR, "store", "fenced",
+              LOG_TEXT("why", "another gateway has taken this store over"));
+    s->fenced = s->stopped = true;
+}
+
 static void on_tick(struct timer *timer)
 {
     struct server *s = container_of(timer, struct server, tick);
+    if (s->pg && store_pg_is_fenced(s->pg) && !s->fenced)
+        server_on_fenced(s); /* found out between two commits */
     report_store(s);
     report_checkpoints(s);
-    front_tick(&s->front);
+    if (s->front.phase != FRONT_STARTING) /* a start waits for a store that takes no commits */
+        front_tick(&s->front);
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
 }
 
@@ -218,6 +235,8 @@ static void server_turn(struct server *s)
         has_input(s, time_to_timer(s));
     server_refresh_clock(s);
     uv_run(&s->loop, UV_RUN_NOWAIT);
+    if (s->fenced) /* whatever would be said now is the next home's to say */
+        return;
     if (clock_next(&s->hub.clock) != 0 || !FAULT(TIMER))
         clock_run(&s->hub.clock);
 
@@ -231,10 +250,34 @@ static void server_turn(struct server *s)
 
 /* --- the store -------------------------------------------------------------------------------- */
 
+static bool open_postgres(struct server *s, char error[STORE_ERROR_TEXT])
+{
+    struct buf url = {0};
+    const char *wrong = secret_line_read(s->config->store.url_file, URL_MAX, &url);
+    if (wrong)
+        snprintf(error, STORE_ERROR_TEXT, "store.url_file: %s", wrong);
+    buf_putc(&url, 0);
+    struct store_pg_options o = {.url = url.bytes,
+                                 .dir = s->config->data,
+                                 .node = s->config->cluster.node,
+                                 .replicated = s->config->store.durability == DURABLE_REPLICATED,
+                                 .lease_s = s->config->cluster.lease_s};
+    bool good = !wrong && store_pg_open(&o, &s->pg, error) == STORE_OK;
+    secret_line_done(&url);
+    s->store = s->pg;
+    s->store_ops = &store_pg_ops;
+    return good;
+}
+
 static bool open_store(struct server *s)
 {
     char error[STORE_ERROR_TEXT] = "";
-    if (s->config->store.kind == STORE_MEMORY) {
+    if (s->config->store.kind == STORE_POSTGRES) {
+        if (!open_postgres(s, error)) {
+            log_event(LEVEL_ERROR, "store", "cannot_open", LOG_TEXT("why", error));
+            return false;
+        }
+    } else if (s->config->store.kind == STORE_MEMORY) {
         s->store = store_locked_new(&store_memory_ops, store_memory_new());
         s->store_ops = &store_locked_ops;
     } else {
@@ -290,6 +333,26 @@ static void on_deleted(void *arg, struct str owner, struct str conversation_id)
     agents_forget(s->config, s->agents, s->n_agents, owner, conversation_id);
 }
 
+static void on_told(void *arg, const struct call *c, enum error e)
+{
+    struct server *s = arg;
+    audited_call(s->audit, c, e);
+}
+
+static bool open_audit(struct server *s)
+{
+    struct audit_options o = {s->config->audit.path, s->config->audit.rotate_mib << 20,
+                              s->config->audit.keep};
+    if (!o.path)
+        return true;
+    s->audit = audit_open(&o);
+    if (!s->audit)
+        log_event(LEVEL_ERROR, "audit", "cannot_open", LOG_TEXT("file", o.path),
+                  LOG_TEXT("why", strerror(errno)));
+    s->front.audit = s->audit;
+    return s->audit;
+}
+
 static bool open_hub(struct server *s)
 {
     struct store_start start = {0};
@@ -314,7 +377,9 @@ static bool open_hub(struct server *s)
         .damaged = report_damage,
         .reported = report_task,
         .resumed = report_resumed,
+        .fenced = server_on_fenced,
         .deleted = on_deleted,
+        .told = s->audit ? on_told : NULL,
         .arg = s};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
     s->drain.fire = on_drain;
@@ -329,7 +394,7 @@ static bool open_hub(struct server *s)
 static void open_kept(struct server *s)
 {
     char why[256] = "";
-    if (!s->sqlite)
+    if (s->config->store.kind == STORE_MEMORY)
         return;
     s->kept = kept_open(s->config->data, why);
     if (!s->kept)
@@ -363,7 +428,6 @@ static void on_restored(void *arg, int status)
         files_start(s->files);
     if (s->front.phase == FRONT_STARTING)
         s->front.phase = FRONT_SERVING;
-    timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
     notify_manager("READY=1\nSTATUS=serving");
     bool v6 = strchr(s->config->listen_host, ':') != NULL;
     printf("{\"event\":\"ready\",\"listen\":\"%s%s%s:%d\",\"version\":\"%s\"}\n", v6 ? "[" : "",
@@ -388,7 +452,7 @@ static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_s
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
-    if (!open_store(s) || !open_files(s))
+    if (!open_audit(s) || !open_store(s) || !open_files(s))
         return false;
     struct buf faults = {0};
     front_set_auth(&s->front, auth_open(s->config, s->config->data, &faults));
@@ -426,7 +490,7 @@ static bool server_start(struct server *s)
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
     }
-    s->webhooks = webhooks_open(&s->hub, s->fetcher, s->config, error, sizeof error);
+    s->webhooks = webhooks_open(&s->hub, s->fetcher, s->config, s->secrets, error, sizeof error);
     if (!s->webhooks) {
         log_event(LEVEL_ERROR, "webhook", "cannot_open", LOG_TEXT("why", error));
         return false;
@@ -443,6 +507,7 @@ static bool server_start(struct server *s)
     watch_signal(s, &s->sigterm, SIGTERM, on_signal);
     watch_signal(s, &s->sigint, SIGINT, on_signal);
     watch_signal(s, &s->sighup, SIGHUP, on_hangup);
+    timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
     hub_restore(&s->hub, on_restored, s);
     return true;
 }
@@ -502,6 +567,7 @@ static void server_stop(struct server *s)
     uv_loop_close(&s->loop);
     if (s->store)
         s->store_ops->close(s->store);
+    audit_close(s->audit);
     log_hide(NULL);
     secrets_free(s->secrets);
 }
@@ -521,7 +587,7 @@ int server_run(const struct config *config)
     bool started = server_start(s);
     while (started && !s->stopped)
         server_turn(s);
-    int code = started && !s->failed ? 0 : 1;
+    int code = s->fenced ? EXIT_FENCED : started && !s->failed ? 0 : 1;
     server_stop(s);
     free(s);
     log_event(LEVEL_INFO, "server", "stopped", LOG_INT("code", code));

@@ -16,6 +16,7 @@
 #include "gateway/config/config.h"
 #include "gateway/front/front.h"
 #include "gateway/mcp/mcp.h"
+#include "gateway/store/store_pg.h"
 #include "gateway/store/store_sqlite.h"
 #include "gateway/store/store_thread.h"
 #include "gateway/tools/tool_terminal.h"
@@ -39,10 +40,12 @@ struct server {
     struct mcp *mcp;
     struct kept *kept; /* programs that outlive us; NULL: none can */
     struct workers *workers;
+    struct audit *audit; /* NULL: none */
     struct secrets *secrets; /* of the configuration: taken out of what passes by */
     struct agent *agents;
     size_t n_agents;
-    struct store_sqlite *sqlite;
+    struct store_sqlite *sqlite; /* NULL: the store is of another kind; like the next */
+    struct store_pg *pg;
     void *store; /* the backend, of either kind */
     const struct store_ops *store_ops;
     struct store_thread *store_thread;
@@ -50,7 +53,8 @@ struct server {
     uv_signal_t sigterm, sigint, sighup, sigchld;
 
     bool failed, stopped, abandoned, hub_is_open;
-    bool busy; /* the next turn comes at once */
+    bool fenced; /* another process has the store: we end without another word */
+    bool busy;   /* the next turn comes at once */
     enum commits { COMMITS_WORK, COMMIT_HANGS, COMMITS_FAIL } commits; /* as last logged */
     bool checkpoints_fail;
     struct timer drain;

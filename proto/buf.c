@@ -13,7 +13,7 @@ void buf_done(struct buf *b)
 #define MIN_CAP 56
 
 /* Grows by half, which wastes at most a third, and rounds up as the heap would. */
-static void buf_grow(struct buf *b, size_t need)
+void buf_grow(struct buf *b, size_t need)
 {
     size_t cap = b->cap ? b->cap + b->cap / 2 : MIN_CAP;
     if (cap < need)
@@ -21,32 +21,6 @@ static void buf_grow(struct buf *b, size_t need)
     cap = ((cap + 8 + 15) & ~(size_t)15) - 8;
     b->bytes = xrealloc(b->bytes, cap);
     b->cap = cap;
-}
-
-char *buf_reserve(struct buf *b, size_t n)
-{
-    if (b->cap - b->len <= n)
-        buf_grow(b, b->len + n + 1); /* one byte more, for the NUL */
-    return b->bytes + b->len;
-}
-
-void buf_put(struct buf *b, const void *bytes, size_t n)
-{
-    char *to = buf_reserve(b, n);
-    if (n)
-        memcpy(to, bytes, n);
-    b->len += n;
-    b->bytes[b->len] = 0;
-}
-
-void buf_putc(struct buf *b, char c)
-{
-    buf_put(b, &c, 1);
-}
-
-void buf_puts(struct buf *b, const char *text)
-{
-    buf_put(b, text, strlen(text));
 }
 
 void buf_putf(struct buf *b, const char *format, ...)

@@ -23,12 +23,32 @@ static inline void buf_clear(struct buf *b)
 {
     b->len = 0;
 }
+void buf_grow(struct buf *b, size_t need);
 /* Makes room for n more bytes and returns a pointer to the end of the contents; add the bytes used
  * to len. */
-char *buf_reserve(struct buf *b, size_t n);
-void buf_put(struct buf *b, const void *bytes, size_t n);
-void buf_putc(struct buf *b, char c);
-void buf_puts(struct buf *b, const char *text);
+static inline char *buf_reserve(struct buf *b, size_t n)
+{
+    if (b->cap - b->len <= n)
+        buf_grow(b, b->len + n + 1); /* one byte more, for the NUL */
+    return b->bytes + b->len;
+}
+/* Inline, so that a literal costs a few stores. */
+static inline void buf_put(struct buf *b, const void *bytes, size_t n)
+{
+    char *to = buf_reserve(b, n);
+    if (n)
+        memcpy(to, bytes, n);
+    to[n] = 0;
+    b->len += n;
+}
+static inline void buf_putc(struct buf *b, char c)
+{
+    buf_put(b, &c, 1);
+}
+static inline void buf_puts(struct buf *b, const char *text)
+{
+    buf_put(b, text, strlen(text));
+}
 static inline void buf_putstr(struct buf *b, struct str s)
 {
     buf_put(b, s.p, s.n);

@@ -1,8 +1,8 @@
 #include "proto/event_head.h"
 
-/* Design.  A run is found before it is written, because its line begins with the last event's seq.
- * Joining works on bytes: our lines hold compact JSON without \u escapes of surrogates, so the
- * escaped forms of the texts, joined, are the escaped form of the joined text.
+/* Design.  A run is gathered before it is written, because its line begins with the last event's
+ * seq.  Joining works on bytes: our lines hold compact JSON without \u escapes of surrogates, so
+ * the escaped forms of the texts, joined, are the escaped form of the joined text.
  *
  * The next line joins a run when it is the same kind of event, has text and nothing else, follows
  * without a gap (a reader checks that `from` = last + 1), and the merged line still fits. */
@@ -50,61 +50,68 @@ static struct piece next_piece(struct str rest)
     return piece;
 }
 
-/* The length of the run's line when next is its last piece and text_len bytes of it are text: the
- * parts of next's own line around its text, and `from`. */
-static size_t merged_len(const struct piece *next, uint64_t from, size_t text_len)
+/* Consecutive pieces, which become one line. */
+struct run {
+    struct piece last;
+    size_t n;
+    uint64_t from;   /* of the first one */
+    struct buf text; /* of them all */
+};
+
+/* The length of the run's line when next is its last piece: the parts of next's own line around its
+ * text, and `from`. */
+static size_t merged_len(const struct run *run, const struct piece *next)
 {
     size_t around = next->line.n - next->text.n;
     if (next->from != next->parts.seq)
         around -= sizeof(",\"from\":") - 1 + u64_digits(next->from);
-    return around + sizeof(",\"from\":") - 1 + u64_digits(from) + text_len;
+    return around + sizeof(",\"from\":") - 1 + u64_digits(run->from) + run->text.len + next->text.n;
 }
 
-static bool joins(const struct piece *last, const struct piece *next, uint64_t from,
-                  size_t text_len)
+static bool joins(const struct run *run, const struct piece *next)
 {
-    return next->mergeable && next->parts.event == last->parts.event &&
-           next->from == last->parts.seq + 1 &&
-           merged_len(next, from, text_len + next->text.n) <= MAX_MESSAGE_OUT;
+    return next->mergeable && next->parts.event == run->last.parts.event &&
+           next->from == run->last.parts.seq + 1 && merged_len(run, next) <= MAX_MESSAGE_OUT;
 }
 
-/* One line for the run from first to last, whose pieces stand in sequence. */
-static void coalesce_put_run(struct buf *out, const struct piece *first, const struct piece *last)
+static void coalesce_put_run(struct buf *out, const struct run *run)
 {
-    const char *task_id = first->line.p + sizeof(EVENT_PREFIX) - 1;
-    const char *end = last->line.p + last->line.n;
-    event_put_head(out, task_id, last->parts.seq, first->from, last->parts.ts, last->parts.event);
-    buf_putstr(out, STR("{\"text\":\""));
-    struct piece piece = *first;
-    buf_putstr(out, piece.text);
-    while (piece.line.p != last->line.p) {
-        const char *behind = piece.line.p + piece.line.n;
-        piece = next_piece((struct str){behind, (size_t)(end - behind)});
-        buf_putstr(out, piece.text);
+    const struct piece *last = &run->last;
+    if (run->n == 1) {
+        buf_putstr(out, last->line);
+        return;
     }
+    const char *task_id = last->line.p + sizeof(EVENT_PREFIX) - 1;
+    event_put_head(out, task_id, last->parts.seq, run->from, last->parts.ts, last->parts.event);
+    buf_putstr(out, STR("{\"text\":\""));
+    buf_putstr(out, buf_str(&run->text));
     buf_putstr(out, STR("\"}}\n"));
+}
+
+static struct str after_line(struct str rest, struct str line)
+{
+    return (struct str){rest.p + line.n, rest.n - line.n};
 }
 
 void event_coalesce(struct str lines, struct buf *out)
 {
-    const char *end = lines.p + lines.n;
+    struct run run = {0};
     for (struct str rest = lines; rest.n > 0;) {
-        struct piece first = next_piece(rest), last = first;
-        size_t text_len = first.text.n;
-        for (;;) {
-            const char *behind = last.line.p + last.line.n;
-            rest = (struct str){behind, (size_t)(end - behind)};
-            if (!last.mergeable || rest.n == 0)
-                break;
+        run.last = next_piece(rest);
+        run.n = 1;
+        run.from = run.last.from;
+        buf_clear(&run.text);
+        buf_putstr(&run.text, run.last.text);
+        rest = after_line(rest, run.last.line);
+        for (; run.last.mergeable && rest.n > 0; rest = after_line(rest, run.last.line)) {
             struct piece next = next_piece(rest);
-            if (!joins(&last, &next, first.from, text_len))
+            if (!joins(&run, &next))
                 break;
-            text_len += next.text.n;
-            last = next;
+            buf_putstr(&run.text, next.text);
+            run.last = next;
+            run.n++;
         }
-        if (first.line.p == last.line.p)
-            buf_putstr(out, first.line);
-        else
-            coalesce_put_run(out, &first, &last);
+        coalesce_put_run(out, &run);
     }
+    buf_done(&run.text);
 }

@@ -33,6 +33,8 @@ enum error {
     ERROR_TABLE(X)
 #undef X
 };
+#define ERROR_ONE(name, code, status) +1
+#define N_ERRORS (1 ERROR_TABLE(ERROR_ONE)) /* with ERR_NONE */
 
 /* X(enum name, wire code): why a task failed; the message always contains the code */
 #define TASK_ERROR_TABLE(X)              \

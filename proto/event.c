@@ -78,13 +78,18 @@ static bool event_take(struct str *rest, struct str expected)
     return true;
 }
 
+#define SAFE_DIGITS 19 /* of which every number fits */
+
 static bool take_u64(struct str *rest, uint64_t *ret)
 {
     uint64_t value = 0;
     size_t i = 0;
     for (; i < rest->n && rest->p[i] >= '0' && rest->p[i] <= '9'; i++) {
-        if (__builtin_mul_overflow(value, 10u, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(rest->p[i] - '0'), &value))
+        uint64_t digit = (uint64_t)(rest->p[i] - '0');
+        if (i < SAFE_DIGITS)
+            value = value * 10 + digit;
+        else if (__builtin_mul_overflow(value, 10u, &value) ||
+                 __builtin_add_overflow(value, digit, &value))
             return false;
     }
     rest->p += i;

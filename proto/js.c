@@ -419,6 +419,34 @@ bool js_parse(struct js_doc *doc, const char *text, size_t len, enum js_flags fl
     return !doc->error;
 }
 
+bool js_parse_lone(struct js_doc *doc, struct str text, struct str key)
+{
+    const size_t before = key.n + strlen("{\"\":\""), behind = strlen("\"}");
+    if (text.n < before + behind || memcmp(text.p, "{\"", 2) != 0 ||
+        memcmp(text.p + 2, key.p, key.n) != 0 || memcmp(text.p + 2 + key.n, "\":\"", 3) != 0 ||
+        memcmp(text.p + text.n - behind, "\"}", behind) != 0)
+        return false;
+    const char *value = text.p + before;
+    size_t n = text.n - before - behind;
+    if (memchr(value, '"', n) || memchr(value, '\\', n))
+        return false;
+    if (doc->cap < 3) {
+        doc->cap = 64;
+        doc->nodes = xrealloc(doc->nodes, doc->cap * sizeof(struct js_node));
+    }
+    doc->text = text.p;
+    doc->n_nodes = 3;
+    doc->error = NULL;
+    doc->error_at = 0;
+    doc->nodes[0] =
+        (struct js_node){.len = (uint32_t)text.n, .next = 3, .kids = 2, .type = JS_OBJECT};
+    doc->nodes[1] = (struct js_node){
+        .at = 2, .len = (uint32_t)key.n, .next = 2, .type = JS_STRING, .plain = true};
+    doc->nodes[2] = (struct js_node){
+        .at = (uint32_t)before, .len = (uint32_t)n, .next = 3, .type = JS_STRING, .plain = true};
+    return true;
+}
+
 void js_done(struct js_doc *doc)
 {
     free(doc->nodes);

@@ -56,6 +56,9 @@ extern const char js_duplicate_key[], js_out_of_memory[];
 /* Reads exactly one value, with white space around it; anything after it is an error. */
 bool js_parse(struct js_doc *doc, const char *text, size_t len, enum js_flags flags) MUST_USE;
 void js_done(struct js_doc *doc);
+/* A short way for a text of ours in compact form: reads an object whose only member has that key
+ * (which needs no escapes) and is a plain string, as js_parse would. False for any other text. */
+bool js_parse_lone(struct js_doc *doc, struct str text, struct str key) MUST_USE;
 
 /* Children: for (i = js_first(doc, parent); i < js_end(doc, parent); i = js_next(doc, i)).
  * An object's children alternate key, value, key, value … */

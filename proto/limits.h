@@ -32,6 +32,7 @@
 #define MAX_REPLY (256 * 1024)              /* bytes after which a list ends early */
 #define MAX_HISTORY (256 * 1024)            /* bytes of messages given to an agent */
 #define HISTORY_MESSAGES 10000              /* messages given to an agent */
+#define MAX_SIBLINGS 256                    /* ids in a message's siblings: the newest */
 #define MAX_THINK_TAG 32                    /* bytes of the name of a tag that encloses thoughts */
 #define MAX_OWNER 255                       /* bytes of a token's sub */
 #define LIST_DEFAULT 50

@@ -123,6 +123,7 @@ void task_write(struct buf *out, const struct task_record *task, bool brief)
     buf_putc(out, '{');
     js_put_field(out, "task_id", task->task_id);
     js_put_field(out, "conversation_id", task->conversation_id);
+    put_given(out, "question_id", task->question_id);
     js_put_field(out, "agent", task->agent);
     js_put_field(out, "type", str_of(type_name(task->type)));
     put_given(out, "name", task->name);
@@ -147,10 +148,26 @@ void task_write(struct buf *out, const struct task_record *task, bool brief)
     buf_putc(out, '}');
 }
 
+void ids_write(struct buf *out, const char *key, struct str ids)
+{
+    js_put_raw(out, key, STR("["));
+    for (size_t i = 0, n; i < ids.n; i += n + 1) {
+        const char *end = memchr(ids.p + i, ' ', ids.n - i);
+        n = end ? (size_t)(end - ids.p) - i : ids.n - i;
+        if (i)
+            buf_putc(out, ',');
+        js_put_str(out, (struct str){ids.p + i, n});
+    }
+    buf_putc(out, ']');
+}
+
 void message_write(struct buf *out, const struct message_record *message)
 {
     buf_putc(out, '{');
     js_put_field(out, "message_id", message->message_id);
+    put_given(out, "parent_id", message->parent_id);
+    if (message->siblings.p)
+        ids_write(out, "siblings", message->siblings);
     js_put_field(out, "role", str_of(role_name(message->role)));
     js_put_field(out, "content", message->content);
     if (message->parts.p)

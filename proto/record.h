@@ -34,15 +34,16 @@ enum message_role { ROLE_USER, ROLE_ASSISTANT, ROLE_SYSTEM };
     T(owner)           \
     T(conversation_id) \
     T(task_id)
-#define TASK_FIXED_TEXTS(T) \
-    T(agent)                \
-    T(name)                 \
-    T(description)          \
-    T(parent_task_id)       \
-    T(parent_run_id)        \
-    T(parent_call_id)       \
-    T(parent_agent_id)      \
-    T(ancestors) /* ids of its ancestors, eldest first; not on the wire */
+#define TASK_FIXED_TEXTS(T)                                                  \
+    T(agent)                                                                 \
+    T(name)                                                                  \
+    T(description)                                                           \
+    T(parent_task_id)                                                        \
+    T(parent_run_id)                                                         \
+    T(parent_call_id)                                                        \
+    T(parent_agent_id)                                                       \
+    T(ancestors)   /* ids of its ancestors, eldest first; not on the wire */ \
+    T(question_id) /* the message that it answers, when that is another task's */
 #define TASK_INPUT_TEXTS(T)       \
     T(input)                      \
     T(metadata) /* JSON object */ \
@@ -96,11 +97,18 @@ struct task_record {
     struct task_state state;
 };
 
+/* Messages are a tree.  An answer's parent is its question, a question's parent the message before
+ * it.  A question that comes while an answer is under way hangs on that answer's question, behind
+ * the task that answers, until the answer comes between the two. */
 struct message_record {
     struct str message_id; /* a ULID */
+    struct str parent_id;  /* NULL: a first message */
+    struct str behind;     /* a task_id; NULL for none; not on the wire */
     struct str task_id;
     struct str content;
-    struct str parts; /* JSON, of a user's message: its task's, where a store keeps them */
+    struct str parts;    /* JSON, of a user's message: its task's, where a store keeps them */
+    struct str siblings; /* ids of all messages with its parent, in order, with blanks between, if
+                          * there are others */
     enum message_role role;
     bool partial;
     int64_t created_at;
@@ -181,6 +189,8 @@ const char *role_name(enum message_role r);
  * and empty ones are left out except status, head and progress. brief leaves out output, result,
  * metadata and undelivered, as lists and pushes do. */
 void task_write(struct buf *out, const struct task_record *task, bool brief);
+/* A member: the array of ids with blanks between them. */
+void ids_write(struct buf *out, const char *key, struct str ids);
 void message_write(struct buf *out, const struct message_record *message);
 void conversation_write(struct buf *out, const struct conversation_record *conversation);
 /* Its members without braces: file_id, name, media_type, size and sha256. */

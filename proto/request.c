@@ -165,6 +165,37 @@ static bool check_integers(struct decoding *d)
     return true;
 }
 
+/* A chat has one place in its conversation, and a regenerated one its message already. */
+static bool check_place(struct decoding *d)
+{
+    const struct request *r = d->to;
+    const struct {
+        const char *name;
+        struct str id;
+    } places[] = {{"reply_to", r->reply_to}, {"edit", r->edit}, {"regenerate", r->regenerate}};
+    const char *given = NULL;
+    for (size_t i = 0; i < countof(places); i++) {
+        if (!places[i].id.p)
+            continue;
+        if (given)
+            return request_fail(d->fault, ERR_BAD_REQUEST,
+                                "\"%s\" cannot be given together with \"%s\"", places[i].name,
+                                given);
+        given = places[i].name;
+    }
+    if (!given)
+        return true;
+    if (r->regenerate.p && r->message.p)
+        return request_fail(d->fault, ERR_BAD_REQUEST,
+                            "\"message\" cannot be given together with \"regenerate\"");
+    if (r->background)
+        return request_fail(d->fault, ERR_BAD_REQUEST,
+                            "\"background\" cannot be given together with \"%s\"", given);
+    return r->conversation_id.p ||
+           request_fail(d->fault, ERR_BAD_REQUEST,
+                        "\"conversation_id\" is missing: \"%s\" needs it", given);
+}
+
 static struct str read_task_id(struct decoding *d, const char *name, struct str from_path)
 {
     if (d->from_path)
@@ -216,7 +247,7 @@ static bool decode(struct decoding *d, size_t text_len)
     d->block = (struct buf){r->memory, front, size};
     if (d->fault->has_id)
         r->id = request_keep_str(d, (struct str){d->fault->id, d->fault->id_len});
-    if (request_read_fields(d) && check_integers(d) && read_task_ids(d))
+    if (request_read_fields(d) && check_place(d) && check_integers(d) && read_task_ids(d))
         return true;
     request_done(r);
     return false;

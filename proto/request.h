@@ -39,7 +39,8 @@
     X(VERB_TITLE, "title", VERB_WRITES)                               \
     X(VERB_DELETE, "delete", VERB_WRITES)                             \
     X(VERB_RESULTS, "results", 0)                                     \
-    X(VERB_ACK, "ack", VERB_WRITES)
+    X(VERB_ACK, "ack", VERB_WRITES)                                   \
+    X(VERB_BRANCH, "branch", VERB_WRITES)
 
 enum verb_flags {
     VERB_BEFORE_WELCOME = 1, /* legal as the first line */
@@ -72,6 +73,8 @@ struct request {
     struct str
         context; /* compact JSON array of {"role","content"}, role user, assistant or system */
     bool background, notify_on_complete, unlisted;
+    struct str reply_to, edit, regenerate; /* ids of messages or tasks; NULL when absent */
+    struct str message_id;                 /* branch: the same */
     enum when_busy when_busy;
     struct str webhook;    /* also webhook: compact JSON of proto/webhook.h; NULL for none */
     struct str webhook_id; /* of that, NULL for none; webhook_delete */
@@ -90,6 +93,7 @@ struct request {
     struct str before; /* NULL when absent */
     bool has_status;
     bool turns; /* tasks: only those of type chat and notice */
+    bool all;   /* history: of all branches */
     enum task_status status;
     struct str *task_ids; /* ack; n_task_ids of them */
     size_t n_task_ids;

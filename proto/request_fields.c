@@ -66,6 +66,13 @@ static const struct field chat_fields[] = {
     {"context", KIND_CONTEXT, OPTIONAL, .max = MAX_CONTEXT},
     {"unlisted", KIND_BOOL, OPTIONAL, AT(unlisted)},
     {"webhook", KIND_WEBHOOK, OPTIONAL},
+    {"reply_to", KIND_ULID, OPTIONAL, AT(reply_to)},
+    {"edit", KIND_ULID, OPTIONAL, AT(edit)},
+    {"regenerate", KIND_ULID, OPTIONAL, AT(regenerate)},
+};
+static const struct field branch_fields[] = {
+    {CONVERSATION_ID},
+    {"message_id", KIND_ULID, REQUIRED, AT(message_id)},
 };
 static const struct field resume_fields[] = {
     {"after", KIND_INTEGER, OPTIONAL, .max = MAX_SAFE_INTEGER, AT(after)},
@@ -101,6 +108,12 @@ static const struct field list_fields[] = {
     {LIMIT},
     {"before", KIND_ULID, OPTIONAL, AT(before)},
 };
+static const struct field history_fields[] = {
+    {CONVERSATION_ID},
+    {LIMIT},
+    {"before", KIND_ULID, OPTIONAL, AT(before)},
+    {"all", KIND_BOOL, OPTIONAL, AT(all)},
+};
 static const struct field conversations_fields[] = {
     {LIMIT},
     {"before", KIND_CONVERSATION_ID, OPTIONAL, AT(before)},
@@ -131,12 +144,13 @@ static const struct {
     [VERB_OPEN] = {FIELDS(open_fields)},
     [VERB_CLOSE] = {FIELDS(conversation_fields)},
     [VERB_TASKS] = {FIELDS(tasks_fields)},
-    [VERB_HISTORY] = {FIELDS(list_fields)},
+    [VERB_HISTORY] = {FIELDS(history_fields)},
     [VERB_CONVERSATIONS] = {FIELDS(conversations_fields)},
     [VERB_TITLE] = {FIELDS(title_fields)},
     [VERB_DELETE] = {FIELDS(conversation_fields)},
     [VERB_RESULTS] = {FIELDS(list_fields)},
     [VERB_ACK] = {FIELDS(ack_fields)},
+    [VERB_BRANCH] = {FIELDS(branch_fields)},
 #undef FIELDS
 };
 
@@ -517,6 +531,13 @@ static bool is_path_field(const struct decoding *d, const struct field *f)
     return d->from_path && strcmp(f->name, "conversation_id") == 0;
 }
 
+/* A regenerated answer has its question already. */
+static bool is_excused(const struct decoding *d, const struct field *f)
+{
+    return d->to->verb == VERB_CHAT && strcmp(f->name, "message") == 0 &&
+           js_get(d->doc, 0, "regenerate");
+}
+
 bool request_read_fields(struct decoding *d)
 {
     for (size_t i = 0; i < verbs[d->to->verb].n; i++) {
@@ -533,7 +554,7 @@ bool request_read_fields(struct decoding *d)
             given = node != 0;
             right = given && kinds[f->kind].read(d, f, node);
         }
-        if (right || (!given && !f->required))
+        if (right || (!given && (!f->required || is_excused(d, f))))
             continue;
         expect(f, expectation, sizeof expectation);
         return request_fail(d->fault, ERR_BAD_REQUEST,

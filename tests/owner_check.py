@@ -47,6 +47,11 @@ CONVERSATION_VERBS = {
     "tasks": {}, "history": {}, "results": {}, "ack": {"task_ids": [NO_TASK]}, "title": {"title": "x"},
     "cancel_all": {}, "open": {"follow": True}, "close": {}, "delete": {},
 }
+# Those with an id of a message, or of a task, of a conversation.
+MESSAGE_VERBS = {
+    "branch": {"message_id": "{t}"}, "chat reply_to": {"message": "x", "reply_to": "{t}"},
+    "chat edit": {"message": "x", "edit": "{t}"}, "chat regenerate": {"regenerate": "{t}"},
+}
 # method, path behind the task, body
 TASK_ROUTES = [
     ("GET", "", None), ("GET", "/events", None), ("GET", "/events?after=3", None), ("GET", "/events?after=999999", None),
@@ -67,6 +72,8 @@ FILE_ROUTES = [
     ("POST", "/tasks", {"message": [{"type": "file", "file_id": "{t}"}]}),
 ]
 UPLOAD_ROUTES = [("HEAD", f"/files?upload={FILE_KEY}", None), ("PATCH", f"/files?upload={FILE_KEY}", b"x")]
+MESSAGE_ROUTES = [("POST", "/branch", {"message_id": "{t}"})] + [
+    ("POST", "/tasks", fields) for verb, fields in MESSAGE_VERBS.items() if verb.startswith("chat")]
 # The faces (docs/faces.md): what, method, path, body, the statuses of an answer about nothing.  {c} and {t} are the ids of
 # conversation and task, in the body as in the path, and {id} is the one id that stands for both where a protocol has no
 # more; a face that the gateway does not serve is passed over.
@@ -336,6 +343,14 @@ class World:
                "forged": f"{head}.{claims}.{'A' * len(signature)}", "unsigned": f"{none}.{claims}."}
         return {**bad, **{f"given {n}": token for n, token in enumerate(given, 1)}}
 
+    def messages(self):
+        """pairs, and those with a message in place of its task."""
+        said = []
+        for conversation in self.conversations:
+            _, _, answer = self.http.ask("GET", f"/conversations/{conversation}/messages", token=self.owner)
+            said.append((conversation, json.loads(answer)["messages"][0]["message_id"]))
+        return self.pairs() + said + [(self.nowhere, said[0][1])]
+
     def pairs(self):
         """(conversation, task) about which another must hear what he hears of nothing."""
         real = list(zip(self.conversations, (self.task, self.ended)))
@@ -387,6 +402,18 @@ def try_http(world):
             refused = [told(ask(method, f"/conversations/{c}{tail}", body, token), c)
                        for c in (world.conversations[0], nowhere)]
             found.that(f"{what}, {name} identity", refused[0].startswith("(401"))
+            found.equal(f"{what}, {name} identity", *refused)
+    for method, tail, body in MESSAGE_ROUTES:
+        what = f"HTTP {method} /v1/conversations/…{tail} {body}"
+        expected = ask(method, f"/conversations/{nowhere}{tail}", filled(body, nowhere, NO_TASK), world.other)
+        found.that(f"{what}: {expected[0]} for no message", expected[0] == 404)
+        for conversation, message in world.messages():
+            got = ask(method, f"/conversations/{conversation}{tail}", filled(body, conversation, message), world.other)
+            found.equal(what, got, expected)
+        for name, token in world.bad.items():
+            refused = [ask(method, f"/conversations/{c}{tail}", filled(body, c, t), token)
+                       for c, t in ((world.conversations[0], world.task), (nowhere, NO_TASK))]
+            found.that(f"{what}, {name} identity: {refused[0][0]}", refused[0][0] == 401)
             found.equal(f"{what}, {name} identity", *refused)
     status, _, answer = ask("GET", "/conversations", None, world.other)
     found.that("HTTP GET /v1/conversations names another's",
@@ -553,6 +580,13 @@ async def try_wire(world):
             for conversation in world.conversations:
                 got = told(await wire.ask(verb, conversation_id=conversation, **fields), conversation)
                 found.equal(f"WebSocket {verb}", got, expected)
+        for verb, fields in MESSAGE_VERBS.items():
+            type = verb.split()[0]
+            expected = await wire.ask(type, conversation_id=nowhere, **filled(fields, nowhere, NO_TASK))
+            found.that(f"WebSocket {verb}: {expected} for no message", code_of(expected) == "not_found")
+            for conversation, message in world.messages():
+                got = await wire.ask(type, conversation_id=conversation, **filled(fields, conversation, message))
+                found.equal(f"WebSocket {verb}", got, expected)
         listed = await wire.ask("conversations")
         await wire.ask("watch")
         found.that("WebSocket conversations names another's", not any(c in listed for c in world.conversations))
@@ -661,6 +695,10 @@ async def try_timing(world, n):
         await wire.hello(world.other)
         for verb, fields in TASK_VERBS.items():
             questions = {kind: functools.partial(wire.ask, verb.split()[0], conversation_id=c, task_id=t, **fields)
+                         for kind, (c, t) in about.items()}
+            await try_timing_of(world, f"WebSocket {verb}", n, questions, wire)
+        for verb, fields in MESSAGE_VERBS.items():
+            questions = {kind: functools.partial(wire.ask, verb.split()[0], conversation_id=c, **filled(fields, c, t))
                          for kind, (c, t) in about.items()}
             await try_timing_of(world, f"WebSocket {verb}", n, questions, wire)
 

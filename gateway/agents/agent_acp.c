@@ -40,6 +40,7 @@ struct acp_process {
     struct acp_folder folder;
     struct acp_shell shell;
     char *owner, *conversation_id;
+    char task_id[TASK_ID_LEN + 1]; /* its last turn */
     uv_timer_t timer; /* in a turn: half of the grace; in the pool: keep_ms; spent: 0 */
     bool spent, kept, pooled;
     bool reused, heard; /* it comes from the pool; it has said anything since */
@@ -149,7 +150,7 @@ static void acp_keep_session(struct acp_process *p)
     if (p->kept || p->acp.awaits != ACP_AWAITS_PROMPT || !form_is_session(id))
         return;
     struct program_session session = acp_session_of(p);
-    program_session_write(&session, id);
+    program_session_write(&session, id, str_of(p->task_id));
     p->kept = true;
 }
 
@@ -261,7 +262,7 @@ static bool acp_launch(struct acp_process *p, const struct run_spec *spec, char 
     if (!p->inner)
         return false;
     struct program_session known = acp_session_of(p);
-    (void)!program_session_read(&known, &session);
+    (void)!program_session_read(&known, spec->is_context ? STR_NULL : spec->turns, &session);
     struct acp_options o = {.cwd = p->folder.path,
                             .version = HOLDFAST_VERSION,
                             .auth_method = p->s->auth_method,
@@ -321,6 +322,7 @@ static bool acp_begin_anew(struct acp_process *p)
     if (!next)
         return false;
     acp_begin_run(next, p->run);
+    memcpy(next->task_id, p->task_id, sizeof next->task_id);
     p->run = NULL;
     acp_leave_list(p);
     acp_ask(next, buf_str(&p->acp.input), buf_str(&p->acp.recap));
@@ -332,6 +334,12 @@ static bool acp_is_of(const struct acp_process *p, struct str owner, struct str 
     return str_eq(str_of(p->owner), owner) && str_eq(str_of(p->conversation_id), conversation_id);
 }
 
+/* Whether its last turn is one of those before the task, and not one of another branch. */
+static bool acp_knows_branch(const struct acp_process *p, const struct run_spec *spec)
+{
+    return spec->is_context || !spec->turns.p || strstr(spec->turns.p, p->task_id);
+}
+
 /* The conversation's process out of the pool; NULL: it has none that lives. */
 static struct acp_process *acp_from_pool(struct acp_settings *s, const struct run_spec *spec)
 {
@@ -340,6 +348,10 @@ static struct acp_process *acp_from_pool(struct acp_settings *s, const struct ru
         if (!acp_is_of(p, spec->owner, spec->conversation_id) || p->spent ||
             agent_exec_ops.is_deaf(p->inner)) /* it has died, and its end is not heard yet */
             continue;
+        if (!acp_knows_branch(p, spec)) {
+            acp_close(p);
+            continue;
+        }
         acp_leave_list(p);
         uv_timer_stop(&p->timer);
         p->reused = true;
@@ -409,6 +421,8 @@ static struct run *acp_start(void *settings, const struct run_spec *spec,
     struct acp_run *r = xcalloc(sizeof *r);
     *r = (struct acp_run){.magic = ACP_MAGIC, .events = *events, .task = task};
     acp_begin_run(p, r);
+    snprintf(p->task_id, sizeof p->task_id, "%.*s", (int)spec->task_id.n, spec->task_id.p);
+    p->kept = false;
     recap_put(&recap, spec->history, spec->input);
     acp_ask(p, spec->input, buf_str(&recap));
     buf_done(&recap);

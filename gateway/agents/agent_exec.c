@@ -180,7 +180,7 @@ const struct agent_ops agent_exec_ops = {
 
 /* --- kept programs ---------------------------------------------------------------------------- */
 
-void exec_set_digest(struct exec_settings *s)
+void exec_set_digest(struct exec_settings *s, int form)
 {
     struct buf all = {0};
     char *const *const lists[] = {s->command, s->env};
@@ -190,7 +190,7 @@ void exec_set_digest(struct exec_settings *s)
         buf_putc(&all, 0);
     }
     buf_puts(&all, s->work ? s->work : s->cwd ? s->cwd : "");
-    buf_putf(&all, "%d%d", s->work != NULL, (int)s->feed);
+    buf_putf(&all, "%d%d", s->work != NULL, form);
     _Static_assert(EXEC_DIGEST == SANDBOX_NAME && EXEC_DIGEST == HOLD_DIGEST, "one digest");
     sandbox_name(buf_str(&all), STR(""), s->digest);
     buf_done(&all);

@@ -77,7 +77,8 @@ extern const struct agent_ops agent_exec_ops, agent_kept_ops;
 struct run *exec_start_second(struct exec_settings *s, const struct run_spec *spec,
                               const struct run_events *events, void *task, char *ret_error);
 
-/* For a kept program: by this the next gateway sees whether it is configured as it was. */
-void exec_set_digest(struct exec_settings *s);
+/* For a kept program: by this the next gateway sees whether it is configured as it was, and what
+ * it prints read as it was (form, whatever its numbers mean). */
+void exec_set_digest(struct exec_settings *s, int form);
 
 #endif

@@ -156,7 +156,7 @@ static bool form_on_line(void *task, struct str piece)
     form_take(&r->form, piece, &r->out);
     if (r->form.session.len && !r->kept) { /* now: the turn may end in many ways */
         struct program_session session = form_session_of(r);
-        program_session_write(&session, buf_str(&r->form.session));
+        program_session_write(&session, buf_str(&r->form.session), buf_str(&r->task_id));
         r->kept = true;
     }
     bool wants_more = form_hand_over(r);
@@ -314,7 +314,8 @@ static bool form_begin(struct form_run *r, const struct run_spec *spec, char *re
     struct buf session = {0};
     bool is_text = r->s->form == AGENT_FORM_TEXT;
     struct program_session known = form_session_of(r);
-    bool resumes = !is_text && !r->second && program_session_read(&known, &session);
+    struct str turns = spec->is_context ? STR_NULL : spec->turns;
+    bool resumes = !is_text && !r->second && program_session_read(&known, turns, &session);
     if (!is_text)
         recap_put(&r->prompt, spec->history, spec->input);
     struct str input = resumes || is_text ? spec->input : buf_str(&r->prompt);

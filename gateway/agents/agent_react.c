@@ -89,12 +89,23 @@ static void take_tools(struct run *r)
 /* True when the budget is used up: the user is asked first. */
 static bool asks_for_more(struct run *r, bool before_call)
 {
-    uint64_t now = uv_now(r->settings->loop);
-    if (!react_budget_is_spent(&r->budget, now, before_call))
+    msec_t now = (msec_t)uv_now(r->settings->loop);
+    struct buf data = {0};
+    char id[BUDGET_ID];
+    if (!budget_is_spent(&r->budget, now, before_call))
         return false;
     r->asked_in = r->state;
     r->state = REACT_ASKING;
-    react_budget_ask(&r->budget, now, &r->teller);
+    r->budget.n_asked++;
+    budget_put_id(&r->budget, id);
+    budget_put_question(&r->budget, now, &data);
+    teller_say(&r->teller, &(struct agent_line){.kind = LINE_EVENT,
+                                                .event = EVENT_INPUT_REQUIRED,
+                                                .data = buf_str(&data),
+                                                .input_id = str_of(id),
+                                                .approval = true,
+                                                .timeout_s = -1});
+    buf_done(&data);
     return true;
 }
 
@@ -102,12 +113,12 @@ static void take_budget(struct run *r, bool granted)
 {
     struct buf text = {0};
     if (granted) {
-        react_budget_grant(&r->budget, uv_now(r->settings->loop));
+        budget_grant(&r->budget, (msec_t)uv_now(r->settings->loop));
         react_set_state(r, r->asked_in);
         return;
     }
     buf_puts(&text, "the budget is used up: ");
-    react_budget_put(&r->budget, uv_now(r->settings->loop), &text);
+    budget_put(&r->budget, (msec_t)uv_now(r->settings->loop), &text);
     r->fault = buf_take(&text);
     r->has_told = true; /* no fallback helps */
     react_set_state(r, REACT_STREAMED);
@@ -117,11 +128,11 @@ static void take_budget(struct run *r, bool granted)
 static enum react_state resume_budget(struct run *r, const struct recall *recall)
 {
     enum react_state next = r->calls.n ? REACT_CALLING : REACT_READY;
-    react_again_move_budget(recall, &r->budget, uv_now(r->settings->loop));
+    react_again_move_budget(recall, &r->budget, (msec_t)uv_now(r->settings->loop));
     r->asked_in = next;
-    if (recall->budget_refused)
+    if (recall->budget.refused)
         take_budget(r, false);
-    return recall->budget_refused ? r->state : recall->budget_asks ? REACT_ASKING : next;
+    return recall->budget.refused ? r->state : recall->budget.asks ? REACT_ASKING : next;
 }
 
 /* Goes on where an earlier gateway was; until then no line is taken. */
@@ -330,7 +341,7 @@ static bool react_deliver(struct run *run, struct str line)
     if (!js_parse(doc, line.p, line.n, JS_OURS) || js_type(doc, 0) != JS_OBJECT)
         return true;
     bool granted = false;
-    if (r->state == REACT_ASKING && react_budget_is_answer(&r->budget, doc, &granted)) {
+    if (r->state == REACT_ASKING && budget_is_answer(&r->budget, doc, &granted)) {
         take_budget(r, granted);
         return true;
     }
@@ -403,7 +414,7 @@ static struct run *run_new(const struct react_settings *s, const struct run_spec
         return NULL;
     }
     talk_put(&r->talk, TALK_USER, spec->input, true);
-    react_budget_init(&r->budget, &s->budget, spec->metadata, uv_now(s->loop));
+    budget_init(&r->budget, &s->budget, spec->metadata, (msec_t)uv_now(s->loop));
     stepper_init(&r->stepper, s->loop, 0, react_on_step, r);
     return r;
 }

@@ -21,7 +21,7 @@
  *           RUN_FAILED: "model: …" for the model's errors, a sentence for others.
  * Limits:   below; an output past MAX_OUTPUT is cut, all others end the run.
  * Budget:   when a task's or the agent's is used up, the run asks whether to go on
- *           (react_budget.h).
+ *           (core/budget.h).
  * End:      cancel and kill end it in the next turn of the loop, paused or not.
  */
 #ifndef GATEWAY_AGENTS_AGENT_REACT_H
@@ -31,7 +31,6 @@
 
 #include "core/agent.h"
 #include "core/tool.h"
-#include "gateway/agents/react_budget.h"
 #include "gateway/mcp/mcp.h"
 #include "gateway/models/model.h"
 

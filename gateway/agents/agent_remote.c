@@ -23,6 +23,7 @@ struct remote_run {
     struct run_events events;
     void *task;
     struct program_session session; /* owner NULL: it is not kept */
+    char task_id[TASK_ID_LEN + 1];
     uv_timer_t timer;
     struct fetch *fetch;
     struct remote remote;
@@ -114,7 +115,7 @@ static void remote_keep_session(struct remote_run *r)
         return;
     r->remote.new_session = false;
     if (r->session.owner.p)
-        program_session_write(&r->session, buf_str(&r->remote.session));
+        program_session_write(&r->session, buf_str(&r->remote.session), str_of(r->task_id));
 }
 
 /* In the batch of what was said. */
@@ -404,6 +405,7 @@ static struct remote_run *remote_run_new(const struct remote_settings *s,
 {
     struct remote_run *r = xcalloc(sizeof *r);
     *r = (struct remote_run){.magic = REMOTE_MAGIC, .s = s, .events = *events, .task = task};
+    snprintf(r->task_id, sizeof r->task_id, "%.*s", (int)spec->task_id.n, spec->task_id.p);
     uv_timer_init(s->loop, &r->timer);
     r->timer.data = r;
     if (remote_form_of(s->kind)->keeps_session && !spec->is_context)
@@ -419,8 +421,9 @@ static void remote_open_turn(struct remote_run *r, const struct run_spec *spec,
 {
     const struct remote_settings *s = r->s;
     struct buf session = {0}, recap = {0};
-    if (r->session.owner.p)
-        (void)!program_session_read(&r->session, &session);
+    struct str turns = past ? STR_NULL : spec->turns; /* its own turn has written it by then */
+    if (r->session.owner.p && program_session_read(&r->session, turns, &session) && !past)
+        program_session_write(&r->session, buf_str(&session), spec->task_id);
     recap_put(&recap, spec->history, spec->input);
     struct remote_turn turn = {str_of(s->url), str_of(s->model), spec->conversation_id,
                                spec->task_id,  spec->input,      spec->history,

@@ -110,7 +110,7 @@ static void build_kept(const struct builder *b, const struct config_agent *from,
         return;
     exec->kept = b->kept;
     exec->keep_s = from->keep_s;
-    exec_set_digest(exec);
+    exec_set_digest(exec, (int)(from->form * 2 + (from->input == INPUT_ARGUMENT)));
 }
 
 static void build_exec(const struct builder *b, const struct config_agent *from, struct agent *to,
@@ -174,18 +174,18 @@ static void build_builtin(uv_loop_t *loop, struct holder *h)
 static void build_react(const struct builder *b, const struct config_agent *from, struct agent *to,
                         struct holder *h)
 {
-    h->react = (struct react_settings){
-        .loop = b->loop,
-        .model = h->models ? agent_models_first(h->models) : &h->builtin_model,
-        .secrets = b->secrets,
-        .short_errors = b->config->errors == ERRORS_SHORT,
-        .system = from->system,
-        .tools = to->tools,
-        .n_tools = to->n_tools,
-        .mcp = h->mcp,
-        .budget = {from->budget.tokens, from->budget.tool_calls, from->budget.seconds},
-        .max_turns = from->max_turns};
-    to->has_budget = true;
+    h->react = (struct react_settings){.loop = b->loop,
+                                       .model = h->models ? agent_models_first(h->models)
+                                                          : &h->builtin_model,
+                                       .secrets = b->secrets,
+                                       .short_errors = b->config->errors == ERRORS_SHORT,
+                                       .system = from->system,
+                                       .tools = to->tools,
+                                       .n_tools = to->n_tools,
+                                       .mcp = h->mcp,
+                                       .budget = to->budget,
+                                       .max_turns = from->max_turns};
+    to->asks_budget = true;
     to->ops = &agent_react_ops;
     to->settings = &h->react;
 }
@@ -276,6 +276,10 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
                          .grace_ms = (msec_t)from->grace_s * 1000,
                          .goes_on = from->after_restart == RESTART_CONTINUE,
                          .notify = (enum notify)from->notify,
+                         .has_budget = from->kind != AGENT_SOURCE,
+                         .budget = {.tokens = from->budget.tokens,
+                                    .tool_calls = from->budget.tool_calls,
+                                    .seconds = from->budget.seconds},
                          .holder = h};
     if (!find_tools(b, from, to, h, ret_error, n))
         return false;

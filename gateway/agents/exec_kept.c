@@ -279,6 +279,11 @@ struct run *kept_run(const struct kept *k, struct str task_id)
 }
 
 /* The socket goes last: a holder that nobody finds would stay for all of its time. */
+size_t kept_count(const struct kept *k)
+{
+    return k->tasks.n;
+}
+
 void kept_settle(struct kept *k, struct str task_id)
 {
     struct kept_task *t = kept_task_of(k, task_id);

@@ -55,6 +55,8 @@ struct run *kept_run(const struct kept *k, struct str task_id);
 void kept_settle(struct kept *k, struct str task_id);
 /* Its run is no more. */
 void kept_forget(struct kept *k, struct str task_id);
+/* Tasks that have a program, or are about to. */
+size_t kept_count(const struct kept *k);
 /* Ends what belongs to no task; the number of these. */
 size_t kept_sweep(struct kept *k);
 

@@ -29,19 +29,34 @@ static void session_put_path(const struct program_session *s, struct buf *out)
     buf_putf(out, "/%s-%s", conversation, agent);
 }
 
-bool program_session_read(const struct program_session *s, struct buf *ret)
+static bool has_turn(struct str turns, struct str task_id)
+{
+    for (size_t i = 0; i + task_id.n <= turns.n; i += task_id.n + 1)
+        if (memcmp(turns.p + i, task_id.p, task_id.n) == 0)
+            return true;
+    return false;
+}
+
+bool program_session_read(const struct program_session *s, struct str turns, struct buf *ret)
 {
     struct buf path = {0};
-    char text[FORM_SESSION + 2];
+    char text[FORM_SESSION + TASK_ID_LEN + 3];
     session_put_path(s, &path);
     int fd = open(path.bytes, O_RDONLY | O_CLOEXEC);
     buf_done(&path);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
     if (fd >= 0)
         close(fd);
-    if (n < 1 || text[n - 1] != '\n' || !form_is_session((struct str){text, (size_t)n - 1}))
+    const char *end = n > 0 ? memchr(text, '\n', (size_t)n) : NULL;
+    struct str id = {text, end ? (size_t)(end - text) : 0};
+    struct str task_id = {end ? end + 1 : NULL, end ? (size_t)(text + n - end) - 1 : 0};
+    if (task_id.n && task_id.p[task_id.n - 1] == '\n')
+        task_id.n--;
+    if (!end || !form_is_session(id))
         return false;
-    buf_put(ret, text, (size_t)n - 1);
+    if (turns.p && task_id.n == TASK_ID_LEN && !has_turn(turns, task_id))
+        return false;
+    buf_putstr(ret, id);
     return true;
 }
 
@@ -59,12 +74,14 @@ static bool session_replace(const char *path, struct str line)
     return good;
 }
 
-void program_session_write(const struct program_session *s, struct str id)
+void program_session_write(const struct program_session *s, struct str id, struct str task_id)
 {
     struct buf folder = {0}, path = {0}, line = {0};
     ASSERT(form_is_session(id));
     session_put_path(s, &path);
     buf_putstr(&line, id);
+    buf_putc(&line, '\n');
+    buf_putstr(&line, task_id);
     buf_putc(&line, '\n');
     session_put_folder(s->data, &folder);
     if (!folders_make(folder.bytes) || !session_replace(path.bytes, buf_str(&line)))

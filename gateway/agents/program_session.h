@@ -2,8 +2,9 @@
  * is started for the next turn is told to go on with its session.
  *
  * Shape:    DATA/sessions/ has a file for each conversation and agent, named by digests of both (no
- *           id can reach another's), with the session's id as its only line.  It stands beside the
- *           store and not in the conversation's work folder, where a command could write it.
+ *           id can reach another's), with the session's id as its first line and its last task as
+ *           its second, which older gateways did not write.  It stands beside the store and not in
+ *           the conversation's work folder, where a command could write it.
  * Thread:   any.  Calls read or write one small local file.
  * Errors:   a file that is missing, or holds no id, reads as none; one that cannot be written is
  *           told in the log, and the next turn begins a session of its own.
@@ -19,9 +20,12 @@ struct program_session {
     struct str owner, conversation_id;
 };
 
-/* Appends the id; false: there is none. */
-bool program_session_read(const struct program_session *s, struct buf *ret) MUST_USE;
-void program_session_write(const struct program_session *s, struct str id);
+/* Appends the id; false: there is none, or its last task is not among turns (run_spec.turns), so
+ * that the program has heard what was said on another branch.  STR_NULL: any will do. */
+bool program_session_read(const struct program_session *s, struct str turns, struct buf *ret)
+    MUST_USE;
+/* The session of this task. */
+void program_session_write(const struct program_session *s, struct str id, struct str task_id);
 /* When its conversation is deleted: another one of that id is another conversation. */
 void program_session_forget(const struct program_session *s);
 /* Removes those that were not written for so many days. */

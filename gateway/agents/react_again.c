@@ -225,31 +225,6 @@ static int64_t tokens_of(const struct model_usage *u)
     return u->prompt_tokens + u->completion_tokens;
 }
 
-static void recall_budget(struct recall *r, const struct event_parts *event)
-{
-    struct react_budget *b = &r->budget;
-    char *id = recall_text(&r->doc, 0, "input_id");
-    unsigned n = recall_number(id, "budget-");
-    uint32_t answer = js_get(&r->doc, 0, "answer");
-    free(id);
-    if (event->event == EVENT_TASK_STARTED)
-        r->budget_since = event->ts;
-    b->tool_calls += event->event == EVENT_TOOL_CALL;
-    if (n > 0 && event->event == EVENT_INPUT_REQUIRED) {
-        b->n_asked = n;
-        r->budget_asks = true;
-    }
-    if (n == 0 || event->event != EVENT_INPUT_RECEIVED || !r->budget_asks || n != b->n_asked)
-        return;
-    r->budget_asks = false;
-    r->budget_refused = !answer || js_type(&r->doc, answer) != JS_TRUE;
-    if (r->budget_refused)
-        return;
-    b->tool_calls = 0;
-    b->tokens = tokens_of(&r->usage);
-    r->budget_since = event->ts;
-}
-
 static void recall_answer(struct recall *r)
 {
     char *id = recall_text(&r->doc, 0, "input_id");
@@ -297,7 +272,7 @@ static void recall_event(struct recall *r, const struct event_parts *event)
         r->n_fallbacks++;
     if (event->event == EVENT_INPUT_RECEIVED)
         recall_answer(r);
-    recall_budget(r, event);
+    budget_recall(&r->budget, event, &r->doc, tokens_of(&r->usage));
     char *id = recall_text(&r->doc, 0, "call_id");
     struct react_call *call = recall_find_call(r, id);
     if (call)
@@ -346,17 +321,12 @@ static bool is_open(struct react_call *call)
     return true;
 }
 
-void react_again_move_budget(const struct recall *r, struct react_budget *to, uint64_t now_ms)
+void react_again_move_budget(const struct recall *r, struct budget *to, msec_t now_ms)
 {
     uv_timeval64_t wall = {0};
     uv_gettimeofday(&wall);
-    int64_t used_ms = wall.tv_sec * 1000 + wall.tv_usec / 1000 - r->budget_since;
-    if (r->budget_since == 0 || used_ms < 0)
-        used_ms = 0;
-    to->n_asked = r->budget.n_asked;
-    to->tool_calls = r->budget.tool_calls;
-    to->tokens = tokens_of(&r->usage) - r->budget.tokens;
-    to->began_ms = now_ms - (uint64_t)used_ms;
+    budget_resume(to, &r->budget, tokens_of(&r->usage), wall.tv_sec * 1000 + wall.tv_usec / 1000,
+                  now_ms);
 }
 
 void react_again_move(struct recall *r, struct react_calls *to)

@@ -15,7 +15,7 @@
 #define GATEWAY_AGENTS_REACT_AGAIN_H
 
 #include "core/agent.h"
-#include "gateway/agents/react_budget.h"
+#include "core/budget.h"
 #include "gateway/agents/react_calls.h"
 
 struct recall {
@@ -26,9 +26,7 @@ struct recall {
     unsigned n_fallbacks;
     bool has_called, has_usage;
     struct model_usage usage;
-    struct react_budget budget;       /* its tokens: those used before the last grant */
-    int64_t budget_since;             /* Unix ms */
-    bool budget_asks, budget_refused; /* its question is open; it was answered, and not by yes */
+    struct budget_past budget;
 };
 
 /* Tell the notes; usage NULL: not counted. */
@@ -43,7 +41,7 @@ struct recall *react_again_recall(struct recall *recall, const struct recalled *
  * answer are open; react_calls_begin takes up the others. */
 void react_again_move(struct recall *recall, struct react_calls *to);
 /* The use of a budget, whose limits are set. */
-void react_again_move_budget(const struct recall *recall, struct react_budget *to, uint64_t now_ms);
+void react_again_move_budget(const struct recall *recall, struct budget *to, msec_t now_ms);
 void react_again_free(struct recall *recall);
 
 #endif

@@ -108,6 +108,8 @@ void react_call_close(struct react_call *call, bool good, struct str output)
     struct buf clean = {0};
     call->state = CALL_CLOSED;
     call->calls->n_open--;
+    if (call->job_asks)
+        t->events.on_moot(t->task, str_of(call->awaits));
     output = hide(call->calls, output, &clean);
     put_head(call);
     struct str told = event_put_output(&t->data, output);

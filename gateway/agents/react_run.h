@@ -6,9 +6,9 @@
 #ifndef GATEWAY_AGENTS_REACT_RUN_H
 #define GATEWAY_AGENTS_REACT_RUN_H
 
+#include "core/budget.h"
 #include "gateway/agents/agent_react.h"
 #include "gateway/agents/react_again.h"
-#include "gateway/agents/react_budget.h"
 #include "gateway/agents/react_calls.h"
 #include "gateway/agents/react_tools.h"
 #include "gateway/base/stepper.h"
@@ -51,7 +51,7 @@ struct run {
     struct react_tools tools;
     bool has_tools;        /* tools are taken */
     struct recall *recall; /* of an earlier gateway's run, until then; NULL: none */
-    struct react_budget budget;
+    struct budget budget;
     size_t turn_bytes;
     char *fault; /* why the turn failed; NULL: it did not */
     struct model_usage usage;

@@ -455,6 +455,7 @@ static struct run *worker_resume(void *settings, const struct run_spec *spec,
 
 const struct agent_ops agent_worker_ops = {
     .kind = "worker",
+    .shares = true,
     .start = worker_start,
     .cancel = worker_cancel,
     .kill = worker_kill,

@@ -37,16 +37,21 @@ static char *auth_copy(const char *text)
     return xstrdup(str_of(text));
 }
 
-static bool open_guest_key(struct auth *auth, const char *data_dir, struct buf *ret_faults)
+static bool open_guest_key(struct auth *auth, const struct config *config, const char *data_dir,
+                           struct buf *ret_faults)
 {
     unsigned char bytes[GUEST_KEY_BYTES] = {0};
-    const char *wrong = NULL;
+    const char *wrong = NULL, *secret = config->cluster.secret_file;
 
-    if (data_dir)
+    if (secret)
+        wrong = guest_key_derive(secret, bytes);
+    else if (data_dir)
         wrong = guest_key_load(data_dir, bytes);
     else if (RAND_bytes(bytes, sizeof bytes) != 1)
         wrong = "random numbers are not available";
-    if (wrong)
+    if (wrong && secret)
+        buf_putf(ret_faults, "cluster.secret_file: %s\n", wrong);
+    else if (wrong)
         buf_putf(ret_faults, "%s/guest.key: %s\n", data_dir ? data_dir : "", wrong);
     else
         jwt_key_of_secret(GUEST_KID, bytes, sizeof bytes, &auth->guest_key);
@@ -72,7 +77,7 @@ struct auth *auth_open(const struct config *config, const char *data_dir, struct
                      key->alg == ALG_HS256 ? "secret_file" : "public_key_file", wrong);
         good = good && !wrong;
     }
-    if (config->serves_guests && !open_guest_key(auth, data_dir, ret_faults))
+    if (config->serves_guests && !open_guest_key(auth, config, data_dir, ret_faults))
         good = false;
     if (!good) {
         auth_close(auth);

@@ -2,10 +2,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "gateway/base/secret_line.h"
+
+#define MIN_SECRET 32
+#define MAX_SECRET 4096
 
 static const char name[] = "guest.key";
 
@@ -83,4 +89,22 @@ const char *guest_key_load(const char *data_dir, unsigned char ret[GUEST_KEY_BYT
     if (error == -EINVAL)
         return "is not a key of 32 bytes";
     return error ? strerror(-error) : NULL;
+}
+
+const char *guest_key_derive(const char *secret_file, unsigned char ret[GUEST_KEY_BYTES])
+{
+    static const char text[] = "holdfast guest key 1";
+    struct buf secret = {0};
+    size_t n = 0;
+    const char *wrong = secret_line_read(secret_file, MAX_SECRET, &secret);
+
+    if (!wrong && secret.len < MIN_SECRET)
+        wrong = "must have at least 32 bytes";
+    if (!wrong &&
+        (!EVP_Q_mac(NULL, "HMAC", NULL, "SHA256", NULL, secret.bytes, secret.len,
+                    (const unsigned char *)text, sizeof text - 1, ret, GUEST_KEY_BYTES, &n) ||
+         n != GUEST_KEY_BYTES))
+        wrong = "the key cannot be derived";
+    secret_line_done(&secret);
+    return wrong;
 }

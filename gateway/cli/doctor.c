@@ -9,9 +9,13 @@
 
 #include "gateway/auth/guest_key.h"
 #include "gateway/base/privilege.h"
+#include "gateway/base/secret_line.h"
 #include "gateway/store/data_dir.h"
 #include "gateway/store/file_check.h"
 #include "gateway/store/store_check.h"
+#include "gateway/store/store_pg.h"
+
+#define URL_MAX 4096
 
 static void wrong(size_t *n, const char *path, const char *what)
 {
@@ -121,6 +125,36 @@ static pid_t pid_of(const struct data_dir *d)
     return pid > 0 ? (pid_t)pid : getpid();
 }
 
+static int doctor_conclude(size_t n, bool full)
+{
+    if (n)
+        printf("%zu thing%s wrong\n", n, n == 1 ? " is" : "s are");
+    else
+        printf("sound%s\n", full ? "" : " in a quick check; --full reads everything");
+    return n ? 1 : 0;
+}
+
+static void say_of_server(void *arg, bool is_wrong, const char *sentence)
+{
+    *(size_t *)arg += is_wrong;
+    printf("%s%.*s\n", is_wrong ? "WRONG " : "", (int)strcspn(sentence, "\n"), sentence);
+}
+
+int doctor_run_postgres(const char *url_file, bool replicated, bool full)
+{
+    struct buf url = {0};
+    size_t n = 0;
+    const char *why = secret_line_read(url_file, URL_MAX, &url);
+    buf_putc(&url, 0);
+    if (why)
+        wrong(&n, url_file, why);
+    else
+        (void)store_pg_check(&(struct store_pg_options){.url = url.bytes, .replicated = replicated},
+                             full, say_of_server, &n);
+    secret_line_done(&url);
+    return doctor_conclude(n, full);
+}
+
 int doctor_run(const char *data_dir, bool full,
                void (*put_bounds)(const void *arg, pid_t gateway, struct buf *out), const void *arg)
 {
@@ -149,12 +183,8 @@ int doctor_run(const char *data_dir, bool full,
         rest.p += len + (newline != NULL);
         rest.n -= len + (newline != NULL);
     }
-    n += check.n_faults;
-    if (n)
-        printf("%zu thing%s wrong\n", n, n == 1 ? " is" : "s are");
-    else
-        printf("sound%s\n", full ? "" : " in a quick check; --full reads everything");
+    int code = doctor_conclude(n + check.n_faults, full);
     store_check_done(&check);
     data_dir_leave(&d);
-    return n ? 1 : 0;
+    return code;
 }

@@ -18,4 +18,7 @@ int doctor_run(const char *data_dir, bool full,
                void (*put_bounds)(const void *arg, pid_t gateway, struct buf *out),
                const void *arg);
 
+/* The same for a store on PostgreSQL: its server, and what is on it. */
+int doctor_run_postgres(const char *url_file, bool replicated, bool full);
+
 #endif

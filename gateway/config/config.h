@@ -113,7 +113,7 @@ struct config_agent {
     uint32_t grace_s;
     uint32_t after_restart; /* enum after_restart, but for RESTART_BY_KIND */
     uint32_t notify;        /* enum notify */
-    struct {                /* react: until it asks whether to go on; 0: no limit */
+    struct {                /* until it asks whether to go on; 0: no limit */
         uint32_t tokens, tool_calls, seconds;
     } budget;
 };
@@ -185,8 +185,8 @@ struct config_worker {
 };
 
 enum sandbox_kind { SANDBOX_BUBBLEWRAP, SANDBOX_NONE };
-enum store_kind { STORE_SQLITE, STORE_MEMORY };
-enum store_durability { DURABLE_PROCESS, DURABLE_POWER };
+enum store_kind { STORE_SQLITE, STORE_MEMORY, STORE_POSTGRES };
+enum store_durability { DURABLE_PROCESS, DURABLE_POWER, DURABLE_REPLICATED, DURABLE_BY_KIND };
 
 /* The command line; it overrides the file.  NULL: not given. */
 struct config_flags {
@@ -229,10 +229,16 @@ struct config {
     size_t n_agents;
     struct {
         uint32_t kind;       /* enum store_kind */
-        uint32_t durability; /* enum store_durability */
+        uint32_t durability; /* enum store_durability, but for DURABLE_BY_KIND */
+        char *url_file;
         uint32_t replay_cache_mib;
         uint32_t retry_s;
     } store;
+    struct {
+        char *node; /* this one's name */
+        char *secret_file;
+        uint32_t lease_s;
+    } cluster;
     struct {
         uint32_t task_days;
         uint32_t store_gib;
@@ -282,6 +288,11 @@ struct config {
         uint32_t level;  /* enum log_level */
         uint32_t format; /* enum log_format */
     } log;
+    struct {
+        char *path; /* NULL: none */
+        uint64_t rotate_mib;
+        uint32_t keep;
+    } audit;
 };
 
 /* Reads the file (NULL: defaults alone) and the flags (NULL: none), both of which must outlive ret,

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "gateway/base/folders.h"
 #include "gateway/config/config_check.h"
@@ -226,6 +227,39 @@ static void check_auth(struct config *c, struct faults *f)
         fault(f, c->tls.cert ? "tls.key" : "tls.cert", "is missing: a certificate needs its key");
 }
 
+/* --- the store -------------------------------------------------------------------------------- */
+
+static void check_node(struct config *c)
+{
+    char host[256] = "";
+    if (c->cluster.node)
+        return;
+    if (gethostname(host, sizeof host - 1) != 0 || !host[0])
+        snprintf(host, sizeof host, "holdfast");
+    c->cluster.node = xstrdup(str_of(host));
+}
+
+static void check_store(struct config *c, struct faults *f)
+{
+    bool postgres = c->store.kind == STORE_POSTGRES;
+    if (c->store.durability == DURABLE_BY_KIND)
+        c->store.durability = postgres ? DURABLE_POWER : DURABLE_PROCESS;
+    else if (postgres && c->store.durability == DURABLE_PROCESS)
+        fault(f, "store.durability",
+              "must be \"power\" or \"replicated\" with store.kind \"postgres\": a crash of the "
+              "server would lose what was acknowledged");
+    else if (!postgres && c->store.durability == DURABLE_REPLICATED)
+        fault(f, "store.durability", "\"replicated\" needs store.kind \"postgres\"");
+    if (postgres != (c->store.url_file != NULL))
+        fault(f, "store.url_file",
+              postgres ? "is missing: store.kind \"postgres\" needs it"
+                       : "needs store.kind \"postgres\"");
+    if (postgres && c->serves_guests && !c->cluster.secret_file)
+        fault(f, "cluster.secret_file",
+              "is missing: guests must be the same on every machine (or configure auth.keys)");
+    check_node(c);
+}
+
 /* --- all -------------------------------------------------------------------------------------- */
 
 void config_check(struct config *c, const struct config_flags *flags, struct faults *f)
@@ -235,6 +269,7 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     check_data(c, f);
     check_admin(c);
     check_auth(c, f);
+    check_store(c, f);
     check_faces(c);
     check_origins(c, f);
     check_hosts(c, f);

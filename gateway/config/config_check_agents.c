@@ -193,8 +193,6 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
     } rows[] = {
         {"model", AGENT_REACT, agent->model && agent->kind != AGENT_HTTP},
         {"system", AGENT_REACT, agent->system},
-        {"budget", AGENT_REACT,
-         agent->budget.tokens || agent->budget.tool_calls || agent->budget.seconds},
         {"command", AGENT_EXEC, agent->command.list && agent->kind != AGENT_ACP},
         {"env", AGENT_EXEC, agent->env.list && agent->kind != AGENT_ACP},
         {"cwd", AGENT_EXEC, agent->cwd && agent->kind != AGENT_ACP},
@@ -214,6 +212,12 @@ static void check_kind_keys(const struct config_agent *agent, size_t at, struct 
         if (rows[i].given && rows[i].kind != agent->kind)
             fault(f, config_path("agents[%zu].%s", at, rows[i].key).text,
                   "is for agents of kind %s only", kind->choices[rows[i].kind]);
+}
+
+static void check_source(const struct config_agent *agent, size_t at, struct faults *f)
+{
+    if (agent->budget.tokens || agent->budget.tool_calls || agent->budget.seconds)
+        fault(f, config_path("agents[%zu].budget", at).text, "an agent of kind source has none");
 }
 
 static void check_agent_kind(const struct config *c, size_t at, struct faults *f)
@@ -238,7 +242,7 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
         check_upstream(&agent->upstream, config_path("agents[%zu].api_key_file", at).text, f);
         return;
     case AGENT_WORKER: /* config_workers.c */
-    case AGENT_SOURCE: return;
+    case AGENT_SOURCE: check_source(agent, at, f); return;
     }
     UNREACHABLE();
 }

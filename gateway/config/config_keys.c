@@ -22,8 +22,8 @@ static const char *const agent_forms[] = {
 static const char *const notify_kinds[] = {"all", "result", "error", "off", NULL};
 static const char *const agent_inputs[] = {"stdin", "argument", NULL};
 static const char *const restart_kinds[] = {"continue", "fail", NULL};
-static const char *const store_kinds[] = {"sqlite", "memory", NULL};
-static const char *const durabilities[] = {"process", "power", NULL};
+static const char *const store_kinds[] = {"sqlite", "memory", "postgres", NULL};
+static const char *const durabilities[] = {"process", "power", "replicated", NULL};
 static const char *const sandbox_kinds[] = {"bubblewrap", "none", NULL};
 static const char *const mcp_approves[] = {"unless_read_only", "always", "never", NULL};
 static const char *const mcp_sandboxes[] = {"none", "bubblewrap", NULL};
@@ -135,7 +135,7 @@ static const struct key client_keys[] = {
 TABLE(client_table, client_keys);
 
 static const struct key budget_keys[] = {
-    {"tokens", "tokens, by the usage that the model's server counts; 0: no limit",
+    {"tokens", "tokens, by the usage that the model's server or the agent tells; 0: no limit",
      INT(config_agent, budget.tokens, 0, INT32_MAX, 0)},
     {"tool_calls", "tool calls; 0: no limit",
      INT(config_agent, budget.tool_calls, 0, MAX_COUNT, 0)},
@@ -154,8 +154,7 @@ static const struct key agent_keys[] = {
     {"system", "react: the system message", TEXT(config_agent, system, 262144)},
     {"max_turns", "react: limit of model turns for one message of the user",
      INT(config_agent, max_turns, 1, 1000, REACT_MAX_TURNS)},
-    {"budget", "react: what a task may use before it asks its user whether to go on",
-     GROUP(budget_table)},
+    {"budget", "what a task may use before it asks its user whether to go on", GROUP(budget_table)},
     {"tools", "tools that it may call; mcp:SERVER/TOOL, mcp:SERVER/*: those of an entry of mcp",
      TEXTS(config_agent, tools, 64)},
     {"command", "exec, acp: program and arguments", TEXTS(config_agent, command, 1024)},
@@ -235,12 +234,25 @@ TABLE(mcp_table, mcp_keys);
 static const struct key store_keys[] = {
     {"kind", "where conversations are kept", CHOICE(config, store.kind, store_kinds, STORE_SQLITE)},
     {"durability", "what a commit survives",
-     CHOICE(config, store.durability, durabilities, DURABLE_PROCESS)},
+     CHOICE(config, store.durability, durabilities, DURABLE_BY_KIND),
+     .computed = "process; power for postgres"},
+    {"url_file", "postgres: file whose first line is the server's URL, or its keywords and values",
+     TEXT(config, store.url_file, MAX_PATH_TEXT)},
     {"replay_cache_mib", "memory for replayed events",
      INT(config, store.replay_cache_mib, 0, 1048576, 64)},
     {"retry_s", "how long to retry a failing commit", INT(config, store.retry_s, 0, 3600, 30)},
 };
 TABLE(store_table, store_keys);
+
+static const struct key cluster_keys[] = {
+    {"node", "this gateway's name among those of the store", TEXT(config, cluster.node, MAX_NAME),
+     .computed = "the host's name"},
+    {"secret_file", "file of at least 32 bytes, the same for all: guests' tokens come from it",
+     TEXT(config, cluster.secret_file, MAX_PATH_TEXT)},
+    {"lease_s", "how long a gateway that gives no sign of life keeps the store",
+     INT(config, cluster.lease_s, 3, 3600, 10)},
+};
+TABLE(cluster_table, cluster_keys);
 
 static const struct key retention_keys[] = {
     {"task_days", "how long to keep ended tasks", INT(config, retention.task_days, 1, 36500, 30)},
@@ -392,6 +404,15 @@ static const struct key log_keys[] = {
 };
 TABLE(log_table, log_keys);
 
+static const struct key audit_keys[] = {
+    {"path", "file that lines are appended to; without it there is none",
+     TEXT(config, audit.path, MAX_PATH_TEXT)},
+    {"rotate_mib", "size at which it becomes FILE.1, that FILE.2 and so on; 0: at none",
+     INT(config, audit.rotate_mib, 0, 1048576, 100)},
+    {"keep", "how many of these are kept", INT(config, audit.keep, 1, 1000, 10)},
+};
+TABLE(audit_table, audit_keys);
+
 static const struct key root_keys[] = {
     {"listen", "address and port; port 0: any free one", TEXT(config, listen, 128),
      .text = "127.0.0.1:8080"},
@@ -416,6 +437,8 @@ static const struct key root_keys[] = {
     {"agents", "the agents", LIST(agents, n_agents, agent_table, 1024),
      .computed = "a react agent \"assistant\" on the builtin model"},
     {"store", "the store", GROUP(store_table)},
+    {"cluster", "gateways that share a store on PostgreSQL: one at a time has it",
+     GROUP(cluster_table)},
     {"retention", "how long data is kept", GROUP(retention_table)},
     {"limits", "limits of one peer, or of all", GROUP(limits_table)},
     {"compression", "compress WebSocket messages (permessage-deflate) for clients that offer it",
@@ -440,6 +463,7 @@ static const struct key root_keys[] = {
     {"drain_s", "how long a stopping gateway waits for its tasks",
      INT(config, drain_s, 0, 86400, 20)},
     {"log", "the log", GROUP(log_table)},
+    {"audit", "who asked, read, answered and cancelled, a line of JSON each", GROUP(audit_table)},
 };
 const struct key_table config_table = {root_keys, countof(root_keys)};
 

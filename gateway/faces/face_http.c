@@ -50,7 +50,8 @@ static void face_ask(struct exchange *x, bool follows)
     else if (follows)
         sse_follow(x, &req);
     else
-        x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL}, &req, face_replied, x);
+        x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL, x->from}, &req,
+                              face_replied, x);
 }
 
 static void face_go_on(struct exchange *x, enum face_next next)
@@ -231,7 +232,7 @@ static void face_line(struct exchange *x, struct buf *out, struct str line)
     struct face_http *own = x->own;
     struct telling telling = {.own = own, .out = out};
     const struct face_sink sink = face_sink(x, &telling);
-    face_stream_lines(own->stream, &own->doc, line, &sink);
+    face_stream_line(own->stream, &own->doc, line, &sink);
     face_end_message(&telling, own->stream->place);
     face_end_if_over(x, out);
 }

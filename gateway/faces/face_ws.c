@@ -15,6 +15,7 @@ struct face_ws {
     const struct face_ws_ops *ops;
     struct list channels, ready;
     uint32_t n_channels;
+    uint32_t n_hasty;  /* frames in a row that came too fast */
     struct buf frames; /* frames outside streams: refusals and ends */
     struct face_peer peer;
     char *agent;       /* a parameter of the address, or NULL */
@@ -112,7 +113,7 @@ static void end_channel(struct channel *ch)
 static struct asker asker_of(struct channel *ch, bool follows)
 {
     const struct session *who = &ch->ws->conn->session;
-    return (struct asker){who->owner, who->quota, follows ? &ch->session : NULL};
+    return (struct asker){who->owner, who->quota, follows ? &ch->session : NULL, who->from};
 }
 
 static void ignore_reply(void *arg, enum error e, struct str line)
@@ -400,6 +401,25 @@ static void stop_channel(struct face_ws *ws, struct str id)
         ch->cancels = true;
 }
 
+/* Every frame costs, also one that is refused: paced by owner, or by address as long as there is
+ * none. A peer that is told to wait and does not is flooding. */
+static bool is_in_time(struct face_ws *ws, struct str id)
+{
+    struct conn *c = ws->conn;
+    char group[NET_TEXT + 1] = "\x01"; /* no owner has such a name */
+    if (!c->session.owner)
+        address_group(c->front, c->wsi, group + 1);
+    if (pace_take(c->front, str_of(c->session.owner ? c->session.owner->name : group))) {
+        ws->n_hasty = 0;
+        return true;
+    }
+    c->front->hub->stats.limit_hits[LIMIT_RATE]++;
+    say_failed(ws, id, ERR_RATE_LIMITED, "too many requests");
+    if (++ws->n_hasty > c->front->config->limits.burst)
+        session_close(&c->session, CLOSE_FLOOD);
+    return false;
+}
+
 /* query: the address's, when the address is the request, or STR_NULL. */
 static void take_frame(struct face_ws *ws, const struct face_frame *frame, struct str text,
                        struct str query)
@@ -409,12 +429,12 @@ static void take_frame(struct face_ws *ws, const struct face_frame *frame, struc
     int operation = query.p ? ws->ops->query_operation : ws->ops->operation;
     bool known = is_let_in(c, frame, &who);
     buf_done(&who.token);
+    if (!is_in_time(ws, frame->id))
+        return;
     if (!known)
         say_failed(ws, frame->id, ERR_UNAUTHORIZED, who.error);
     else if (frame->kind == FRAME_CANCEL)
         stop_channel(ws, frame->id);
-    else if (!pace_take(c->front, str_of(c->session.owner->name)))
-        say_failed(ws, frame->id, ERR_RATE_LIMITED, "too many requests");
     else if (ws->n_channels >= MOST_CHANNELS)
         say_failed(ws, frame->id, ERR_OVERLOADED, "too many requests on this connection");
     else if (ws->ops->one_at_a_time && find_channel(ws, frame->id))
@@ -427,11 +447,13 @@ void face_ws_receive(struct conn *c, struct str message)
 {
     struct face_ws *ws = c->own;
     struct face_frame frame = {0};
+    if (c->session.state == SESSION_CLOSING)
+        return;
     ws->ops->read(&ws->doc, message, &frame);
-    if (frame.kind == FRAME_BAD)
-        say_failed(ws, frame.id, ERR_BAD_REQUEST, frame.why);
-    else if (frame.kind != FRAME_IGNORE)
+    if (frame.kind != FRAME_BAD && frame.kind != FRAME_IGNORE)
         take_frame(ws, &frame, message, STR_NULL);
+    else if (is_in_time(ws, frame.id) && frame.kind == FRAME_BAD)
+        say_failed(ws, frame.id, ERR_BAD_REQUEST, frame.why);
     buf_done(&frame.memory);
 }
 

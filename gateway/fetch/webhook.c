@@ -413,7 +413,7 @@ static void webhook_on_timer(struct timer *timer)
 /* --- outside ---------------------------------------------------------------------------------- */
 
 static bool open_hook(struct webhooks *w, struct hook *h, const struct config_hook *config,
-                      char *ret_error, size_t n)
+                      struct secrets *hidden, char *ret_error, size_t n)
 {
     const struct config *c = w->config;
     *h = (struct hook){.all = w, .config = config, .behind = true};
@@ -429,11 +429,11 @@ static bool open_hook(struct webhooks *w, struct hook *h, const struct config_ho
     list_init(&h->over);
     if (config == &of_tasks)
         return true;
-    return webhook_secret(config->secret_file, &h->secret, ret_error, n);
+    return webhook_secret(config->secret_file, hidden, &h->secret, ret_error, n);
 }
 
 struct webhooks *webhooks_open(struct hub *hub, struct fetcher *fetcher, const struct config *c,
-                               char *ret_error, size_t n)
+                               struct secrets *hidden, char *ret_error, size_t n)
 {
     struct webhooks *w = xcalloc(sizeof *w);
     w->hub = hub;
@@ -446,7 +446,7 @@ struct webhooks *webhooks_open(struct hub *hub, struct fetcher *fetcher, const s
         bool is_last = w->n == c->n_webhooks;
         const struct config_hook *config = is_last ? &of_tasks : &c->webhooks[w->n];
         w->names[w->n] = config->name;
-        if (!open_hook(w, &w->hooks[w->n], config, ret_error, n)) {
+        if (!open_hook(w, &w->hooks[w->n], config, hidden, ret_error, n)) {
             w->n++;
             webhooks_close(w);
             return NULL;

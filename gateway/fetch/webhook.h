@@ -20,6 +20,7 @@
 #define GATEWAY_FETCH_WEBHOOK_H
 
 #include "core/hub.h"
+#include "core/secrets.h"
 
 #define HOOK_ITEMS 256
 #define HOOK_BYTES (4u << 20)
@@ -33,9 +34,10 @@ struct webhook_stats {
     uint64_t pending;                     /* in the windows, now */
 };
 
-/* NULL with a sentence in ret_error; the hub need not be open yet. */
+/* NULL with a sentence in ret_error; the hub need not be open yet.  hidden gets the secrets. */
 struct webhooks *webhooks_open(struct hub *hub, struct fetcher *fetcher,
-                               const struct config *config, char *ret_error, size_t n) MUST_USE;
+                               const struct config *config, struct secrets *hidden, char *ret_error,
+                               size_t n) MUST_USE;
 struct outbox_options webhooks_outbox(struct webhooks *w); /* for the hub */
 void webhooks_start(struct webhooks *w);                   /* after the hub's restore */
 struct webhook_stats webhooks_stats(const struct webhooks *w);
@@ -45,7 +47,8 @@ void webhooks_close(struct webhooks *w); /* NULL is allowed */
 void webhook_sign(struct str secret, struct str id, int64_t timestamp_s, struct str body,
                   struct buf *out);
 /* The secret in a file: its first line, either raw, or base64 after "whsec_"; 24 to 512 bytes.
- * False with a sentence. */
-bool webhook_secret(const char *file, struct buf *ret_secret, char *ret_error, size_t n) MUST_USE;
+ * False with a sentence.  hidden gets what the file says. */
+bool webhook_secret(const char *file, struct secrets *hidden, struct buf *ret_secret,
+                    char *ret_error, size_t n) MUST_USE;
 
 #endif

@@ -5,10 +5,11 @@
 
 #include "gateway/base/secret_line.h"
 #include "gateway/fetch/webhook.h"
+#include "proto/str.h"
 
 #define SECRET_PREFIX "whsec_"
-#define SECRET_MIN 24
-#define SECRET_MAX 512
+#define HOOK_SECRET_MIN 24
+#define HOOK_SECRET_MAX 512
 #define SECRET_LINE 1024 /* bytes of base64 */
 
 void webhook_sign(struct str secret, struct str id, int64_t timestamp_s, struct str body,
@@ -44,7 +45,8 @@ static bool decode(struct str text, struct buf *out)
     return n > 0;
 }
 
-bool webhook_secret(const char *file, struct buf *ret_secret, char *ret_error, size_t n)
+bool webhook_secret(const char *file, struct secrets *hidden, struct buf *ret_secret,
+                    char *ret_error, size_t n)
 {
     struct buf line = {0};
     size_t prefix = strlen(SECRET_PREFIX);
@@ -55,16 +57,18 @@ bool webhook_secret(const char *file, struct buf *ret_secret, char *ret_error, s
         return false;
     }
     bool good = true;
+    bool is_encoded = strncmp(line.bytes, SECRET_PREFIX, prefix) == 0;
     buf_clear(ret_secret);
-    if (strncmp(line.bytes, SECRET_PREFIX, prefix) == 0)
+    secrets_add(hidden, str_from(buf_str(&line), is_encoded ? prefix : 0));
+    if (is_encoded)
         good = decode((struct str){line.bytes + prefix, line.len - prefix}, ret_secret);
     else
         buf_putstr(ret_secret, buf_str(&line));
     secret_line_done(&line);
-    good = good && ret_secret->len >= SECRET_MIN && ret_secret->len <= SECRET_MAX;
+    good = good && ret_secret->len >= HOOK_SECRET_MIN && ret_secret->len <= HOOK_SECRET_MAX;
     if (!good)
         snprintf(ret_error, n,
                  "the secret in %s must be %d to %d bytes, or base64 of them after %s", file,
-                 SECRET_MIN, SECRET_MAX, SECRET_PREFIX);
+                 HOOK_SECRET_MIN, HOOK_SECRET_MAX, SECRET_PREFIX);
     return good;
 }

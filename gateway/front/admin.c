@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "gateway/base/audit.h"
 #include "gateway/base/log.h"
 #include "gateway/front/ws.h"
 
@@ -120,6 +121,7 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
             lws_adopt_socket_vhost(f->admin_vhost, fd); /* closes it on failure */
             continue;
         }
+        f->refusals[REFUSED_OPERATOR]++;
         log_event_limited(LEVEL_WARN, "admin", "refused", LOG_TEXT("why", "another user"));
         close(fd);
     }
@@ -197,6 +199,7 @@ bool admin_take_owner(struct exchange *x)
     }
     x->owner = owner_ref(x->front->hub, str_of(name));
     x->quota = owner_ref(x->front->hub, str_of(name));
+    snprintf(x->from, sizeof x->from, "operator");
     return true;
 }
 
@@ -281,6 +284,19 @@ static void put_closed(struct exchange *x, const struct order *o, enum close_cod
     js_put_int(&x->answer, "closed", n);
 }
 
+static void audit_order(struct exchange *x, const char *event, const struct order *o)
+{
+    struct audit_line line = {.event = event,
+                              .outcome = "ok",
+                              .owner = buf_str(&o->owner),
+                              .from = STR("operator"),
+                              .conversation = STR_NULL,
+                              .task = STR_NULL,
+                              .agent = STR_NULL,
+                              .input = STR_NULL};
+    audit_write(x->front->audit, x->front->hub->clock.wall_ms, &line);
+}
+
 void admin_kick(struct exchange *x)
 {
     struct order o;
@@ -289,6 +305,7 @@ void admin_kick(struct exchange *x)
     put_closed(x, &o, CLOSE_GOING_AWAY, NULL);
     buf_putc(&x->answer, '}');
     log_event(LEVEL_INFO, "admin", "kicked", LOG_STR("owner", buf_str(&o.owner)));
+    audit_order(x, "kick", &o);
     buf_done(&o.owner);
     http_api_ready(x, 200);
 }
@@ -305,6 +322,7 @@ void admin_revoke(struct exchange *x)
         js_put_int(&x->answer, "until", until);
     buf_putc(&x->answer, '}');
     log_event(LEVEL_INFO, "admin", "revoked", LOG_STR("owner", buf_str(&o.owner)));
+    audit_order(x, "revoke", &o);
     buf_done(&o.owner);
     answer_when_committed(x);
 }
@@ -317,6 +335,7 @@ void admin_unrevoke(struct exchange *x)
     revocations_set(x->front->hub, buf_str(&o.owner), 0);
     buf_puts(&x->answer, "{\"type\":\"ok\"}");
     log_event(LEVEL_INFO, "admin", "unrevoked", LOG_STR("owner", buf_str(&o.owner)));
+    audit_order(x, "unrevoke", &o);
     buf_done(&o.owner);
     answer_when_committed(x);
 }

@@ -30,6 +30,7 @@ static bool refuse_token(struct front *f, bool has_token, struct identity *ret)
     bool is_guest = strncmp(ret->error, UNKNOWN_GUEST, strlen(UNKNOWN_GUEST)) == 0;
     if (!has_token)
         return false;
+    f->refusals[REFUSED_TOKEN]++;
     log_event_limited(LEVEL_INFO, "auth", "refused", LOG_TEXT("why", ret->error));
     snprintf(ret->error, sizeof ret->error, "%s",
              is_guest || f->config->auth.n_keys == 0 ? UNKNOWN_GUEST : "the token is not valid");
@@ -44,6 +45,7 @@ bool front_identify(struct front *f, struct str hello_token, struct str bearer, 
     struct str owner = {ret->owner, ret->owner_len};
     if (!revocations_have(&f->hub->revocations, owner, f->hub->clock.wall_ms))
         return true;
+    f->refusals[REFUSED_REVOKED]++;
     buf_done(&ret->token);
     snprintf(ret->error, sizeof ret->error, "revoked");
     return false;
@@ -70,10 +72,14 @@ static void on_lws_log(int level, const char *line)
  * Caddy after 120 s. */
 #define IDLE_S 130
 
+/* As much as libwebsockets gives the kernel at once; each further piece asks epoll five times. A
+ * chunk of a face can be ten times as long as the lines that it says. */
+#define MOST_SENT (1u << 20)
+
 #define PROTOCOL(name_, rx_bytes)                                                          \
     {                                                                                      \
         .name = (name_), .callback = ws_callback, .per_session_data_size = sizeof(void *), \
-        .rx_buffer_size = (rx_bytes), .tx_packet_size = MAX_MESSAGE_OUT + 64               \
+        .rx_buffer_size = (rx_bytes), .tx_packet_size = MOST_SENT                          \
     }
 static const struct lws_protocols protocols[] = {PROTOCOL(WS_SUBPROTOCOL, RX_BUFFER),
                                                  PROTOCOL(WS_WORKER_SUBPROTOCOL, WORKER_RX_BUFFER),
@@ -207,5 +213,4 @@ void front_done(struct front *f)
     deflate_close(f->deflate);
     buf_done(&f->out);
     buf_done(&f->lines);
-    buf_done(&f->events);
 }

@@ -17,10 +17,27 @@
 #include "gateway/auth/auth.h"
 #include "gateway/config/config.h"
 
+struct audit;
 struct deflate;
 struct files;
 struct route;
 struct ws_kind;
+
+/* X(enum name, label): who is turned away before a request is read */
+#define REFUSAL_TABLE(X)                  \
+    X(REFUSED_TOKEN, "token")             \
+    X(REFUSED_REVOKED, "revoked")         \
+    X(REFUSED_ORIGIN, "origin")           \
+    X(REFUSED_CONNECTIONS, "connections") \
+    X(REFUSED_SOCKETS, "sockets")         \
+    X(REFUSED_PROXY, "proxy_header")      \
+    X(REFUSED_OPERATOR, "operator")
+enum front_refusal {
+#define X(name, label) name,
+    REFUSAL_TABLE(X)
+#undef X
+        N_REFUSALS
+};
 
 enum front_phase { FRONT_STARTING, FRONT_SERVING, FRONT_DRAINING, FRONT_CLOSING };
 
@@ -69,9 +86,11 @@ struct front {
     uint32_t n_greetings;
     uint32_t n_wsi; /* lws's own, of every kind */
     uint64_t next_conn;
-    struct buf out;           /* LWS_PRE bytes, then the message under construction */
-    struct buf lines, events; /* scratch of event streams: what a session filled, and their form */
-    uint64_t closes[16];      /* by row of CLOSE_TABLE; the last: without a code */
+    struct buf out;      /* LWS_PRE bytes, then the message under construction */
+    struct buf lines;    /* scratch of event streams: what a session filled */
+    struct audit *audit; /* for the operator's orders; NULL: none */
+    uint64_t refusals[N_REFUSALS];
+    uint64_t closes[16]; /* by row of CLOSE_TABLE; the last: without a code */
     uint64_t bytes_out;
 };
 

@@ -135,6 +135,7 @@ enum origin_verdict http_check_origin_of(struct front *f, struct lws *wsi, bool 
     enum origin_verdict verdict = origin_check(&f->config->parsed_origins, str_of(origin),
                                                str_of(host), f->config->is_loopback, from_cookie);
     /* A browser hides the reason from the page; the log tells the operator. */
+    f->refusals[REFUSED_ORIGIN] += verdict != ORIGIN_OK;
     if (verdict != ORIGIN_OK)
         log_event_limited(LEVEL_WARN, "http", "refused",
                           LOG_TEXT("why", origin_verdict_text(verdict)));

@@ -42,6 +42,7 @@ static enum error identify(struct exchange *x, char *why, size_t n)
         x->owner = owner_ref(f->hub, name);
         x->quota = owner_ref(f->hub, who.quota[0] ? str_of(who.quota) : name);
         x->expires_at_ms = who.expires_at_ms;
+        address_text(f, x->wsi, x->from);
     }
     buf_done(&who.token);
     free(bearer);
@@ -69,6 +70,7 @@ static void put_refusal(struct exchange *x, enum error e, const char *message)
 
 void http_api_fail(struct exchange *x, enum error e, const char *message)
 {
+    x->front->hub->stats.refusals[e]++;
     put_refusal(x, e, message);
     http_api_ready(x, error_status(e));
 }
@@ -206,7 +208,8 @@ static void carry_out(struct exchange *x)
     if (x->route->is_events)
         sse_follow(x, &req);
     else
-        x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL}, &req, on_reply, x);
+        x->call =
+            hub_request(h, &(struct asker){x->owner, x->quota, NULL, x->from}, &req, on_reply, x);
 }
 
 static int api_run(struct exchange *x)

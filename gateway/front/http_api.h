@@ -87,6 +87,7 @@ struct exchange {
     bool held;             /* the body is not read now */
     bool sends;            /* its kind writes the answer */
     struct owner *owner, *quota;
+    char from[NET_TEXT]; /* its address, or "operator" */
     int64_t expires_at_ms;
     struct call *call;          /* in progress */
     struct admin_wait *waiting; /* the same, for a request of the operator */

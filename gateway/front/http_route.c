@@ -29,7 +29,8 @@ static const struct route routes[] = {
     {WIRE(GET, "/v1/conversations/{c}/tasks/{t}/webhooks", VERB_WEBHOOKS, "", 200)},
     {WIRE(DELETE, "/v1/conversations/{c}/tasks/{t}/webhooks", VERB_WEBHOOK_DELETE, "webhook_id",
           200)},
-    {WIRE(GET, "/v1/conversations/{c}/messages", VERB_HISTORY, "limit before", 200)},
+    {WIRE(GET, "/v1/conversations/{c}/messages", VERB_HISTORY, "limit before all", 200)},
+    {WIRE(POST, "/v1/conversations/{c}/branch", VERB_BRANCH, "", 200)},
     {WIRE(GET, "/v1/conversations/{c}/results", VERB_RESULTS, "limit before", 200)},
     {WIRE(POST, "/v1/conversations/{c}/results/ack", VERB_ACK, "", 200)},
     {OWN(POST, "/v1/guest", http_api_make_guest)},
@@ -84,6 +85,8 @@ static const struct route *find_in(struct exchange *x, enum method method, const
     return NULL;
 }
 
+#define OURS "/v1/conversations/"
+
 /* A path whose id cannot be one (it contains a slash, encoded or not): another protocol reports it
  * like any other bad id.  Only for a route with one id; if whole, the rest of the path must match
  * too. */
@@ -95,7 +98,7 @@ static const struct route *find_loosely(struct exchange *x, enum method method, 
         const struct route *route = &x->front->routes[i];
         size_t n = strcspn(route->pattern, "{");
         if (route->method != method || strncmp(route->pattern + n, "{c}", 3) != 0 ||
-            route->kind->head) /* files are the wire's own */
+            strncmp(route->pattern, OURS, strlen(OURS)) == 0)
             continue;
         const char *rest = route->pattern + n + 3;
         size_t tail = whole ? strlen(rest) : 0;

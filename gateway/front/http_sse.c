@@ -1,6 +1,8 @@
 /* Events as Server-Sent Events.  The stream is chunked by hand, so that a cut differs from an end:
  * the last chunk comes after the terminal event and nowhere else (never at a token's expiry, never
  * at a stop).  HTTP/1.0 gets it unchunked, and only the terminal event marks the end. */
+#include <stdio.h>
+
 #include "gateway/base/deadline.h"
 #include "gateway/base/fault.h"
 #include "gateway/front/address.h"
@@ -57,34 +59,50 @@ void sse_follow(struct exchange *x, struct request *req)
     x->streams = true;
     x->is_plain = http_is_1_0(x->wsi);
     list_push(&x->front->streams, &x->all);
-    struct call *c = hub_request(x->front->hub, &(struct asker){x->owner, x->quota, &x->session},
-                                 req, on_resumed, x);
+    x->session.from = x->from;
+    const struct asker who = {x->owner, x->quota, &x->session, x->from};
+    struct call *c = hub_request(x->front->hub, &who, req, on_resumed, x);
     if (c)
         x->call = c;
 }
 
+#define CHUNK_SIZE 10 /* eight digits at most, and the end of their line */
+#define CHUNK_AT (LWS_PRE + CHUNK_SIZE)
+
 /* After a failed write nothing may follow: neither an event nor a clean end. */
-static void write_raw(struct exchange *x, struct buf *out)
+static void write_raw(struct exchange *x, struct buf *out, size_t from)
 {
     x->said_ms = x->front->hub->clock.now_ms;
     if (x->broken)
         return;
-    unsigned char *at = (unsigned char *)out->bytes + LWS_PRE;
-    x->broken = FAULT(SEND) || lws_write(x->wsi, at, out->len - LWS_PRE, LWS_WRITE_HTTP) < 0;
+    unsigned char *at = (unsigned char *)out->bytes + from;
+    x->broken = FAULT(SEND) || lws_write(x->wsi, at, out->len - from, LWS_WRITE_HTTP) < 0;
     if (x->broken)
         deadline_now(x->wsi);
 }
 
-/* A chunk begins with its size (RFC 9112 section 7.1). */
-static void write_chunk(struct exchange *x, const struct buf *data)
+/* A buffer with room for the chunk's size before its data. */
+static struct buf *begin_chunk(struct exchange *x)
 {
     struct buf *out = &x->front->out;
-    out->len = LWS_PRE;
-    if (!x->is_plain)
-        buf_putf(out, "%zx\r\n", data->len);
-    buf_putstr(out, buf_str(data));
+    out->len = CHUNK_AT;
+    return out;
+}
+
+static bool has_chunk(const struct buf *out)
+{
+    return out->len > CHUNK_AT;
+}
+
+/* A chunk begins with its size (RFC 9112 section 7.1). */
+static void write_chunk(struct exchange *x, struct buf *out)
+{
+    char size[CHUNK_SIZE + 1];
+    int n = x->is_plain ? 0 : snprintf(size, sizeof size, "%zx\r\n", out->len - CHUNK_AT);
+    ASSERT(n >= 0 && n <= CHUNK_SIZE);
+    memcpy(out->bytes + CHUNK_AT - n, size, (size_t)n);
     buf_puts(out, x->is_plain ? "" : "\r\n");
-    write_raw(x, out);
+    write_raw(x, out, CHUNK_AT - (size_t)n);
 }
 
 static bool nothing_is_left(struct exchange *x)
@@ -203,7 +221,7 @@ static int end_stream(struct exchange *x)
     out->len = LWS_PRE;
     buf_puts(out, "0\r\n\r\n");
     if (!x->is_plain)
-        write_raw(x, out);
+        write_raw(x, out, LWS_PRE);
     if (x->broken || x->is_plain)
         return -1;
     struct lws *wsi = x->wsi;
@@ -218,19 +236,19 @@ static int end_stream(struct exchange *x)
 static void flush_session(struct session *session)
 {
     struct exchange *x = session->rim;
-    struct buf *lines = &x->front->lines, *events = &x->front->events;
+    struct buf *lines = &x->front->lines;
     buf_clear(lines);
-    buf_clear(events);
     if (x->broken || x->starts || x->answered || !x->streams || x->call)
         return; /* the head goes first, from the writable callback */
     if (session->state == SESSION_CLOSING) {
         deadline_now(x->wsi);
         return;
     }
+    struct buf *events = begin_chunk(x);
     if (!x->ended && !lws_partial_buffered(x->wsi) && session_fill(session, lines, MAX_MESSAGE_OUT))
         put_events(x, events, buf_str(lines));
     put_idle(x, events);
-    if (events->len && !x->is_whole)
+    if (has_chunk(events) && !x->is_whole)
         write_chunk(x, events);
     if (x->broken)
         return;
@@ -264,11 +282,10 @@ static bool begin_stream(struct exchange *x)
     struct str lines = kind ? kind->lines(x) : STR_NULL;
     if (http_begin_events(x->wsi, x->origin, x->is_plain, name, value, lines) < 0)
         return false;
-    struct buf first = {0};
-    put_retry(x, &first);
-    buf_putstr(&first, buf_str(&x->answer));
-    write_chunk(x, &first);
-    buf_done(&first);
+    struct buf *first = begin_chunk(x);
+    put_retry(x, first);
+    buf_putstr(first, buf_str(&x->answer));
+    write_chunk(x, first);
     return true;
 }
 
@@ -349,10 +366,9 @@ void sse_tick(struct front *f)
         if (x->starts || x->answered || x->call || x->is_whole || lws_partial_buffered(x->wsi) ||
             f->hub->clock.now_ms - x->said_ms < COMMENT_AFTER_MS)
             continue;
-        struct buf data = {0};
-        buf_puts(&data, comment);
-        write_chunk(x, &data);
-        buf_done(&data);
+        struct buf *data = begin_chunk(x);
+        buf_puts(data, comment);
+        write_chunk(x, data);
     }
 }
 

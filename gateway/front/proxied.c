@@ -43,6 +43,7 @@ static int let_go(struct greeting *g)
 
 static void proxied_refuse(struct greeting *g, const char *why)
 {
+    g->front->refusals[REFUSED_PROXY]++;
     log_event_limited(LEVEL_WARN, "proxy", "refused", LOG_TEXT("why", why));
     close(let_go(g));
 }

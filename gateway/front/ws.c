@@ -113,6 +113,7 @@ static int admit(struct front *f, struct lws *wsi)
     bool full = address_is_full(f, a, true) || f->phase == FRONT_CLOSING;
     address_forget(f, a);
     if (full) {
+        f->refusals[REFUSED_CONNECTIONS]++;
         log_event_limited(LEVEL_WARN, "ws", "refused", LOG_TEXT("why", "too many connections"));
         return http_refuse(wsi, 503, ERR_OVERLOADED, "too many connections");
     }
@@ -186,6 +187,7 @@ static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
     lws_quirk_has_gone(wsi);
     c->heard_ms = c->kept_ms = f->hub->clock.now_ms;
     session_init(&c->session, f->hub, &session_ops, c);
+    c->session.from = c->address->group;
     list_push(&f->conns, &c->all);
     list_push(&f->silent, &c->silent);
     f->n_conns++;
@@ -577,6 +579,7 @@ void ws_accept(struct front *f, int fd, const struct net_address *named)
     int one = 1, bytes = SEND_BUFFER;
     struct peer *peer = peer_new(f, fd, named);
     if (!peer) {
+        f->refusals[REFUSED_SOCKETS]++;
         log_event_limited(LEVEL_WARN, "ws", "refused",
                           LOG_TEXT("why", "too many sockets of one address"));
         close(fd);

@@ -368,8 +368,7 @@ static const struct {
                "contexts", "task_key, context")},
     {true,
      "SELECT 'message ' || message_id || ' of conversation ' || conversation_id || '" NOT_AS_WRITTEN
-         WRONG("messages",
-               "owner, conversation_id, message_id, task_id, role, partial, created_at, content")},
+         WRONG("messages", SQL_MESSAGE)},
     {false, "SELECT 'conversation ' || conversation_id || '" NOT_AS_WRITTEN WRONG(
                 "conversations", SQL_CONVERSATION)},
     {false, "SELECT 'the request key of task ' || task_id || '" NOT_AS_WRITTEN WRONG(

@@ -23,6 +23,11 @@
     "state_crc = CASE WHEN state_crc IS row_crc(task_key" SQL_TASK_STATE ") THEN " \
     "(SELECT row_crc(task_key" SQL_TASK_STATE ") FROM (SELECT " changes ")) "      \
     "ELSE state_crc END"
+#define OF_CONVERSATION " WHERE owner = ?1 AND conversation_id = ?2"
+#define MESSAGE_CRC(place)                                                                  \
+    CRC_IF_SOUND("crc", SQL_MESSAGE,                                                        \
+                 "owner, conversation_id, message_id, task_id, role, partial, created_at, " \
+                 "content, " place)
 #define USAGE_BY(change)                                                \
     "bytes = usage.bytes " change                                       \
     ", crc = CASE WHEN usage.crc IS row_crc(usage.owner, usage.bytes) " \
@@ -73,7 +78,7 @@
 #define NEWEST_FIRST " ORDER BY t.task_id DESC"
 #define CONVERSATION                                                                 \
     "SELECT c.owner, c.conversation_id, c.title, c.agent, c.updated_at, c.notices, " \
-    "c.unlisted, c.crc, "                                                            \
+    "c.unlisted, c.tip, c.tip_task, c.crc, "                                         \
     "(SELECT count(*) FROM tasks t INDEXED BY tasks_live_in WHERE t.status < 2 "     \
     "AND t.owner = c.owner AND t.conversation_id = c.conversation_id) FROM conversations c "
 
@@ -113,20 +118,57 @@ static const char *const sql[STMT_COUNT] = {
         "INSERT INTO blocks (task_key, first, last, bytes, crc) VALUES (" SUMMED("?1,?2,?3,?4") ")",
     [STMT_CONVERSATION_ENSURE] =
         "INSERT INTO conversations (owner, conversation_id, updated_at, crc) "
-        "VALUES (?1,?2,?3, row_crc(?1,?2,NULL,NULL,?3,0,0)) ON CONFLICT DO NOTHING",
+        "VALUES (?1,?2,?3, row_crc(?1,?2,NULL,NULL,?3,0,0,NULL,NULL)) ON CONFLICT DO NOTHING",
     [STMT_CONVERSATION_SET] =
         "INSERT INTO conversations (owner, conversation_id, title, agent, updated_at, notices, unlisted, crc) "
-        "VALUES (" SUMMED(
-            "?1,?2,?3,?4,?5,?7 = 2,?8") ") ON CONFLICT (owner, conversation_id) DO UPDATE SET "
-                                        "title = " SET_TITLE ", agent = " SET_AGENT
-                                        ", updated_at = " SET_UPDATED ", notices = " SET_NOTICES
-                                        ", " CRC_IF_SOUND("crc", SQL_CONVERSATION,
-                                                          "owner, conversation_id, " SET_TITLE
-                                                          ", " SET_AGENT ", " SET_UPDATED
-                                                          ", " SET_NOTICES ", unlisted"),
-    [STMT_MESSAGE_NEW] =
-        "INSERT INTO messages (owner, conversation_id, message_id, task_id, role, "
-        "partial, created_at, content, crc) VALUES (" SUMMED("?1,?2,?3,?4,?5,?6,?7,?8") ")",
+        "VALUES (?1,?2,?3,?4,?5,?7 = 2,?8, row_crc(?1,?2,?3,?4,?5,?7 = 2,?8,NULL,NULL)) "
+        "ON CONFLICT (owner, conversation_id) DO UPDATE SET title = " SET_TITLE
+        ", agent = " SET_AGENT ", updated_at = " SET_UPDATED ", notices = " SET_NOTICES
+        ", " CRC_IF_SOUND("crc", SQL_CONVERSATION,
+                          "owner, conversation_id, " SET_TITLE ", " SET_AGENT ", " SET_UPDATED
+                          ", " SET_NOTICES ", unlisted, tip, tip_task"),
+    [STMT_MESSAGE_NEW] = "INSERT INTO messages (" SQL_MESSAGE
+                         ", crc) VALUES (" SUMMED("?1,?2,?3,?4,?5,?6,?7,?8,?9,?10") ")",
+    [STMT_TIP] = "SELECT " SQL_CONVERSATION
+                 ", crc FROM conversations WHERE owner = ? AND conversation_id = ?",
+    [STMT_TIP_SET] = "UPDATE conversations SET tip = ?3, tip_task = ?4, " CRC_IF_SOUND(
+        "crc", SQL_CONVERSATION,
+        "owner, conversation_id, title, agent, updated_at, notices, unlisted, ?3, ?4")
+        OF_CONVERSATION,
+    [STMT_PLACE] = "SELECT parent_id, behind FROM messages" OF_CONVERSATION " AND message_id = ?3",
+    /* The first one of several messages of a task, in all of these. */
+    [STMT_QUESTION_OF] =
+        "SELECT coalesce((SELECT question_id FROM tasks" OF_CONVERSATION " AND task_id = ?3), "
+        "(SELECT min(message_id) FROM messages INDEXED BY messages_of_task" OF_CONVERSATION
+        " AND task_id = ?3 AND role <> 1))",
+    [STMT_ANSWER_OF] =
+        "SELECT min(message_id) FROM messages INDEXED BY messages_of_task" OF_CONVERSATION
+        " AND task_id = ?3 AND role = 1",
+    [STMT_ANSWERER_OF] =
+        "SELECT max(task_id) FROM (SELECT task_id FROM messages" OF_CONVERSATION
+        " AND message_id = ?3 UNION ALL SELECT task_id FROM tasks INDEXED BY tasks_of_question" OF_CONVERSATION
+        " AND question_id = ?3) WHERE NOT EXISTS (SELECT 1 FROM messages" OF_CONVERSATION
+        " AND message_id = ?3 AND role = 1)",
+    [STMT_CHILDREN] = "SELECT message_id FROM messages INDEXED BY messages_under" OF_CONVERSATION
+                      " AND parent_id = ?3 ORDER BY message_id DESC LIMIT ?4",
+    [STMT_FIRST_ONES] = "SELECT message_id FROM messages INDEXED BY messages_first" OF_CONVERSATION
+                        " AND parent_id IS NULL ORDER BY message_id DESC LIMIT ?4",
+    [STMT_COME_BETWEEN] =
+        "UPDATE messages INDEXED BY messages_behind SET parent_id = ?4, behind = NULL, " MESSAGE_CRC(
+            "?4, NULL") OF_CONVERSATION " AND behind = ?3 AND parent_id = ?5",
+    [STMT_CHILDREN_MOVE] =
+        "UPDATE messages INDEXED BY messages_under SET parent_id = ?4, "
+        "behind = ?5, " MESSAGE_CRC("?4, ?5") OF_CONVERSATION " AND parent_id = ?3",
+    [STMT_HEIR_OF] = "SELECT min(task_id) FROM tasks INDEXED BY tasks_of_question" OF_CONVERSATION
+                     " AND question_id = ?3 AND task_id <> ?4",
+    [STMT_MESSAGE_PASS] = "UPDATE messages SET task_id = ?4, " CRC_IF_SOUND(
+        "crc", SQL_MESSAGE,
+        "owner, conversation_id, message_id, ?4, role, partial, created_at, "
+        "content, parent_id, behind") OF_CONVERSATION " AND message_id = ?3",
+    [STMT_MESSAGE_DELETE] = "DELETE FROM messages" OF_CONVERSATION " AND message_id = ?3",
+    [STMT_MESSAGE_OF_TASK] =
+        "SELECT message_id, parent_id, behind, role FROM messages INDEXED BY messages_of_task" OF_CONVERSATION
+        " AND task_id = ?3 ORDER BY message_id LIMIT 1",
     [STMT_KEY_SET] = "INSERT OR REPLACE INTO request_keys (owner, key, conversation_id, task_id, "
                      "created_at, crc) VALUES (" SUMMED("?1,?2,?3,?4,?5") ")",
     [STMT_ACK] = "UPDATE tasks SET acked = 1, " STATE_CRC(
@@ -231,8 +273,6 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_TASK_EMPTY] =
         "UPDATE tasks SET first = head + 1, " STATE_CRC("head + 1 AS first") " WHERE task_key = ?",
     [STMT_TASK_DELETE] = "DELETE FROM tasks WHERE task_key = ?",
-    [STMT_TASK_MESSAGES_DELETE] = "DELETE FROM messages INDEXED BY messages_of_task "
-                                  "WHERE owner = ? AND conversation_id = ? AND task_id = ?",
     [STMT_TASK_KEYS_DELETE] = "DELETE FROM request_keys INDEXED BY request_keys_of_task "
                               "WHERE owner = ? AND conversation_id = ? AND task_id = ?",
     [STMT_CONVERSATION_EMPTY] =
@@ -280,13 +320,16 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_ASK_LIVE] = "SELECT " LIVE " FROM tasks t INDEXED BY tasks_live" WITH_INPUT WITH_RUN
                       "WHERE t.status < 2 AND t.task_key > ? ORDER BY t.task_key",
     [STMT_ASK_MESSAGES] =
-        "SELECT m.owner, m.conversation_id, m.message_id, m.task_id, m.role, m.partial, "
-        "m.created_at, m.content, m.crc, i.parts, "
-        "i.parts IS NULL OR t.input_crc IS row_crc(i.task_key, i.input, i.metadata, i.parts) "
-        "FROM messages m LEFT JOIN tasks t ON m.role = 0 AND t.owner = m.owner AND "
-        "t.conversation_id = m.conversation_id AND t.task_id = m.task_id" WITH_INPUT
-        "WHERE m.owner = ? AND m.conversation_id = ? AND m.message_id < ? "
-        "ORDER BY m.message_id DESC",
+        "SELECT " SQL_MESSAGE ", crc FROM messages "
+        "WHERE owner = ? AND conversation_id = ? AND message_id < ? ORDER BY message_id DESC",
+    [STMT_ASK_MESSAGE] =
+        "SELECT " SQL_MESSAGE ", crc FROM messages" OF_CONVERSATION " AND message_id = ?3",
+    [STMT_ASK_BRIEF] = "SELECT " BRIEF " FROM tasks t WHERE t.owner = ? AND t.conversation_id = ? "
+                       "AND t.task_id = ?",
+    [STMT_ASK_PARTS] =
+        "SELECT i.parts, t.input_crc IS row_crc(i.task_key, i.input, i.metadata, i.parts) "
+        "FROM tasks t CROSS JOIN inputs i ON i.task_key = t.task_key "
+        "WHERE t.owner = ? AND t.conversation_id = ? AND t.task_id = ? AND i.parts IS NOT NULL",
     [STMT_ASK_CONVERSATION] = CONVERSATION "WHERE c.owner = ? AND c.conversation_id = ?",
     [STMT_ASK_CONVERSATIONS] = CONVERSATION
     "WHERE c.owner = ? AND c.unlisted = 0 ORDER BY c.updated_at DESC, c.conversation_id DESC",

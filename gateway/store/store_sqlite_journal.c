@@ -7,9 +7,6 @@
  * them.  A row that is not as it was written (its checksum says so) is refused, because nobody
  * knows whose lines it had.
  *
- *   row    := entry*
- *   entry  := task_key, first, last - first, length (each a varint), then length bytes of lines
- *
  * An entry is live while its task exists, and neither a block nor a removal reaches its last line.
  * For each task with live entries the writer keeps the number of the oldest row that has some
  * (struct tail), in a list that is always in the order of those numbers, because a new tail has its
@@ -20,8 +17,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "gateway/store/journal_entry.h"
 #include "gateway/store/store_sqlite_private.h"
-#include "proto/varint.h"
 
 #define ROW_BYTES 65536
 #define CUT_ROWS 32 /* dead rows worth a deletion; one takes these and 3 x its own */
@@ -48,32 +45,6 @@ static struct map_key key_of_int(const int64_t *key)
 static struct map_key tail_key(const struct map_node *node)
 {
     return key_of_int(&container_of(node, const struct tail, node)->task_key);
-}
-
-/* --- rows ------------------------------------------------------------------------------------- */
-
-static void put_varint(struct buf *b, uint64_t n)
-{
-    unsigned char bytes[VARINT_MAX];
-    buf_put(b, bytes, (size_t)(varint_put(bytes, n) - bytes));
-}
-
-struct entry {
-    int64_t task_key;
-    uint64_t first, last;
-    struct str bytes;
-};
-
-static bool take_entry(struct str *from, struct entry *ret)
-{
-    uint64_t key, first, more, length;
-    if (!varint_take(from, &key) || !varint_take(from, &first) || !varint_take(from, &more) ||
-        !varint_take(from, &length) || length > from->n || first + more < first)
-        return false;
-    *ret = (struct entry){(int64_t)key, first, first + more, {from->p, (size_t)length}};
-    from->p += length;
-    from->n -= (size_t)length;
-    return true;
 }
 
 /* --- scanning --------------------------------------------------------------------------------- */
@@ -122,7 +93,7 @@ static int found_get(struct scan *scan, int64_t task_key, struct found **ret)
     return sql_end(&c);
 }
 
-static int scan_entry(struct scan *scan, int64_t row, const struct entry *e)
+static int scan_entry(struct scan *scan, int64_t row, const struct journal_entry *e)
 {
     struct found *f;
     int status = found_get(scan, e->task_key, &f);
@@ -148,8 +119,8 @@ static int scan_entry(struct scan *scan, int64_t row, const struct entry *e)
 /* Only the row knew whose lines it had: this names the first entry, if that can still be read. */
 static int row_damaged(struct scan *scan, int64_t row, struct str bytes)
 {
-    struct entry e;
-    if (!take_entry(&bytes, &e))
+    struct journal_entry e;
+    if (!journal_entry_take(&bytes, &e))
         return sql_conn_damaged(scan->conn,
                                 "row %" PRId64 " of the journal is not as it was written", row);
     return sql_conn_damaged(scan->conn,
@@ -167,8 +138,8 @@ static int scan_row(struct scan *scan, const struct sql_call *c)
     if (!sql_is_sound(c, 0, 0, 1))
         return row_damaged(scan, row, bytes);
     while (status == STORE_OK && bytes.n) {
-        struct entry e;
-        status = take_entry(&bytes, &e)
+        struct journal_entry e;
+        status = journal_entry_take(&bytes, &e)
                      ? scan_entry(scan, row, &e)
                      : sql_conn_damaged(scan->conn, "row %" PRId64 " of the journal holds no entry",
                                         row);
@@ -347,11 +318,7 @@ static int row_write(struct sqlite_journal *j)
 int sqlite_journal_lines(struct sqlite_journal *j, int64_t task_key, uint64_t first, uint64_t last,
                          struct str bytes)
 {
-    put_varint(&j->row, (uint64_t)task_key);
-    put_varint(&j->row, first);
-    put_varint(&j->row, last - first);
-    put_varint(&j->row, bytes.n);
-    buf_putstr(&j->row, bytes);
+    journal_entry_put(&j->row, &(struct journal_entry){task_key, first, last, bytes});
     change_put(j, task_key, j->batch_row);
     return j->row.len >= ROW_BYTES ? row_write(j) : STORE_OK;
 }

@@ -38,6 +38,20 @@ enum stmt {
     STMT_CONVERSATION_ENSURE,
     STMT_CONVERSATION_SET,
     STMT_MESSAGE_NEW,
+    STMT_TIP,
+    STMT_TIP_SET,
+    STMT_PLACE,
+    STMT_QUESTION_OF,
+    STMT_ANSWER_OF,
+    STMT_ANSWERER_OF,
+    STMT_CHILDREN,
+    STMT_FIRST_ONES,
+    STMT_COME_BETWEEN,
+    STMT_CHILDREN_MOVE,
+    STMT_HEIR_OF,
+    STMT_MESSAGE_PASS,
+    STMT_MESSAGE_DELETE,
+    STMT_MESSAGE_OF_TASK,
     STMT_KEY_SET,
     STMT_ACK,
     STMT_INBOX_PUT,
@@ -86,7 +100,6 @@ enum stmt {
     STMT_GARBAGE_TASK,
     STMT_TASK_EMPTY,
     STMT_TASK_DELETE,
-    STMT_TASK_MESSAGES_DELETE,
     STMT_TASK_KEYS_DELETE,
     STMT_CONVERSATION_EMPTY,
     STMT_GARBAGE_FIRST,
@@ -108,6 +121,8 @@ enum stmt {
     STMT_ASK_RESULTS,
     STMT_ASK_LIVE,
     STMT_ASK_MESSAGES,
+    STMT_ASK_MESSAGE,
+    STMT_ASK_BRIEF,
     STMT_ASK_CONVERSATION,
     STMT_ASK_CONVERSATIONS,
     STMT_ASK_CONVERSATIONS_BEFORE,
@@ -123,6 +138,7 @@ enum stmt {
     STMT_ASK_FULL,
     STMT_ASK_REVOKED,
     STMT_ASK_OUTBOX,
+    STMT_ASK_PARTS,
     STMT_ASK_FILE,
     STMT_ASK_UPLOAD,
     STMT_ASK_BLOB,
@@ -221,8 +237,21 @@ _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3,
     "SELECT g.owner, length(b.bytes) FROM garbage g JOIN blocks b ON b.task_key = g.task_key "     \
     "WHERE g.owner IS NOT NULL UNION ALL SELECT owner, " SQL_FILE_COST                             \
     " FROM files WHERE state < 2"
-/* The columns under a conversation's checksum. */
-#define SQL_CONVERSATION "owner, conversation_id, title, agent, updated_at, notices, unlisted"
+/* The columns under a conversation's checksum, and under a message's. */
+#define SQL_CONVERSATION \
+    "owner, conversation_id, title, agent, updated_at, notices, unlisted, tip, tip_task"
+#define SQL_MESSAGE \
+    "owner, conversation_id, message_id, task_id, role, partial, created_at, content, parent_id, behind"
+enum { /* their places in a row, from which the checksum follows */
+       COL_MESSAGE_ID = 2,
+       COL_MESSAGE_TASK,
+       COL_MESSAGE_ROLE,
+       COL_MESSAGE_PARTIAL,
+       COL_MESSAGE_CREATED,
+       COL_MESSAGE_CONTENT,
+       COL_MESSAGE_PARENT,
+       COL_MESSAGE_BEHIND
+};
 #define SQL_WITH_INPUT " LEFT JOIN inputs i ON i.task_key = t.task_key "
 
 /* Brings the database to version n by scripts[version..n-1], each in its own transaction. */
@@ -309,6 +338,12 @@ void store_note_error(struct store_sqlite *s, const struct sql_conn *conn);
 int sqlite_commit(void *store, const struct batch *batch);
 void sqlite_roll_back(struct store_sqlite *s);
 
+/* store_sqlite_tree.c: inside a transaction. */
+int sqlite_message_put(struct store_sqlite *s, const struct op *op);
+int sqlite_branch(struct store_sqlite *s, const struct op *op);
+/* The messages of a task that goes. */
+int sqlite_messages_of_task_remove(struct store_sqlite *s, const struct op *op);
+
 /* store_sqlite_retention.c: inside a transaction, except for usage_mend and collect_garbage. */
 int sqlite_usage_ended(struct store_sqlite *s,
                        int64_t task_key); /* its record counts from now on */
@@ -335,6 +370,17 @@ void store_check_fault(struct store_check *out, const char *format, ...)
 
 /* store_sqlite_read.c */
 int sqlite_query(void *reader, const struct query *query, struct answer *ret);
+int sqlite_list_tasks(struct sql_call *c, const struct query *q, struct answer *ret);
+/* Adds the message in the row; STORE_CORRUPT when it is not as it was written. */
+int sqlite_take_message(struct sql_call *c, struct answer *ret);
+
+/* store_sqlite_tree_read.c */
+int sqlite_ask_path(struct sql_reader *r, const struct query *q, struct answer *ret);
+int sqlite_ask_turn(struct sql_reader *r, const struct query *q, struct answer *ret);
+/* The ids of the messages with that parent, NULL for none, in the query's conversation, as in
+ * message_record.siblings, but also of a single one. */
+int sqlite_ids_below(struct sql_conn *conn, const struct query *q, struct str parent_id,
+                     struct buf *ret);
 
 /* store_sqlite_lines.c */
 int sqlite_ask_inbox(struct sql_reader *r, const struct query *q, struct answer *ret);

@@ -140,7 +140,7 @@ static int add_task(struct sql_call *c, const struct query *q, struct answer *re
     return STORE_NOT_FOUND;
 }
 
-static int list_tasks(struct sql_call *c, const struct query *q, struct answer *ret)
+int sqlite_list_tasks(struct sql_call *c, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
     int status = STORE_OK;
@@ -180,14 +180,14 @@ static int ask_tasks(struct sql_reader *r, const struct query *q, struct answer 
     if (q->has_status)
         sql_int(&c, q->status);
     sql_int(&c, q->turns);
-    return list_tasks(&c, q, ret);
+    return sqlite_list_tasks(&c, q, ret);
 }
 
 static int ask_results(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
     struct sql_call c = sql_begin(&r->conn, STMT_ASK_RESULTS);
     sql_before(&c, q);
-    int status = list_tasks(&c, q, ret);
+    int status = sqlite_list_tasks(&c, q, ret);
     answer_reverse(ret);
     return status;
 }
@@ -196,13 +196,13 @@ static int ask_live(struct sql_reader *r, const struct query *q, struct answer *
 {
     struct sql_call c = sql_begin(&r->conn, STMT_ASK_LIVE);
     sql_int(&c, (int64_t)q->after);
-    return list_tasks(&c, q, ret);
+    return sqlite_list_tasks(&c, q, ret);
 }
 
 static int one_task(struct sql_call *c, struct answer *ret)
 {
     const struct query any = {0};
-    int status = list_tasks(c, &any, ret);
+    int status = sqlite_list_tasks(c, &any, ret);
     return status == STORE_OK && ret->n_tasks == 0 ? STORE_NOT_FOUND : status;
 }
 
@@ -237,40 +237,62 @@ static int sql_ask_key(struct sql_reader *r, const struct query *q, struct answe
     return one_task(&c, ret);
 }
 
+/* Those of its task, when it is a user's.  False when they are not as they were written. */
+static bool take_parts(const struct sql_call *c, struct answer *ret, struct message_record *m)
+{
+    if (m->role != ROLE_USER || !m->task_id.p)
+        return true;
+    struct sql_call ask = sql_begin(c->conn, STMT_ASK_PARTS);
+    sql_text(&ask, sql_col(c, 0));
+    sql_text(&ask, sql_col(c, 1));
+    sql_text(&ask, m->task_id);
+    bool found = sql_step(&ask), sound = !found || sql_col_int(&ask, 1) != 0;
+    if (found)
+        m->parts = arena_str(&ret->chunks, sql_col(&ask, 0));
+    return sql_end(&ask) == STORE_OK && sound;
+}
+
+int sqlite_take_message(struct sql_call *c, struct answer *ret)
+{
+    struct message_record *m = answer_add_message(ret);
+    *m = (struct message_record){
+        .message_id = arena_str(&ret->chunks, sql_col(c, COL_MESSAGE_ID)),
+        .task_id = arena_str(&ret->chunks, sql_col(c, COL_MESSAGE_TASK)),
+        .role = (enum message_role)sql_col_int(c, COL_MESSAGE_ROLE),
+        .partial = sql_col_int(c, COL_MESSAGE_PARTIAL) != 0,
+        .created_at = sql_col_int(c, COL_MESSAGE_CREATED),
+        .content = arena_str(&ret->chunks, sql_col(c, COL_MESSAGE_CONTENT)),
+        .parent_id = arena_str(&ret->chunks, sql_col(c, COL_MESSAGE_PARENT))};
+    if (sql_is_sound(c, 0, 0, COL_MESSAGE_BEHIND) && (unsigned)m->role <= ROLE_SYSTEM &&
+        take_parts(c, ret, m))
+        return STORE_OK;
+    return sql_conn_damaged(c->conn, "message %.*s of task %.*s is not as it was written",
+                            (int)m->message_id.n, m->message_id.p ? m->message_id.p : "",
+                            (int)m->task_id.n, m->task_id.p ? m->task_id.p : "");
+}
+
 static int ask_messages(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
-    bool sound = true;
+    int status = STORE_OK;
     struct sql_call c = sql_begin(&r->conn, STMT_ASK_MESSAGES);
     sql_before(&c, q);
-    while (sound && sql_step(&c)) {
-        struct str content = sql_col(&c, 7);
-        if (!query_has_room(q, ret->n_messages, bytes, content.n)) {
+    while (status == STORE_OK && sql_step(&c)) {
+        size_t next = sql_col(&c, COL_MESSAGE_CONTENT).n;
+        if (!query_has_room(q, ret->n_messages, bytes, next)) {
             ret->more = true;
             break;
         }
-        bytes += content.n;
-        struct message_record *m = answer_add_message(ret);
-        m->message_id = arena_str(&ret->chunks, sql_col(&c, 2));
-        m->task_id = arena_str(&ret->chunks, sql_col(&c, 3));
-        m->role = (enum message_role)sql_col_int(&c, 4);
-        m->partial = sql_col_int(&c, 5) != 0;
-        m->created_at = sql_col_int(&c, 6);
-        m->content = arena_str(&ret->chunks, content);
-        m->parts = arena_str(&ret->chunks, sql_col(&c, 9)); /* its task's */
-        sound = sql_is_sound(&c, 0, 0, 7) && (unsigned)m->role <= ROLE_SYSTEM &&
-                sql_col_int(&c, 10) != 0;
-        if (!sound)
-            (void)sql_conn_damaged(&r->conn, "message %.*s of task %.*s is not as it was written",
-                                   (int)m->message_id.n, m->message_id.p, (int)m->task_id.n,
-                                   m->task_id.p ? m->task_id.p : "");
+        bytes += next;
+        status = sqlite_take_message(&c, ret);
     }
     answer_reverse(ret);
     int end = sql_end(&c);
-    return sound ? end : STORE_CORRUPT;
+    return status < 0 ? status : end;
 }
 
-/* Rows of owner, id, title, agent, updated_at, notices, unlisted, checksum, running. */
+/* Rows of owner, id, title, agent, updated_at, notices, unlisted, tip, tip_task, checksum,
+ * running. */
 static int list_conversations(struct sql_call *c, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
@@ -282,7 +304,7 @@ static int list_conversations(struct sql_call *c, const struct query *q, struct 
             break;
         }
         bytes += next;
-        if (!sql_is_sound(c, 0, 0, 6)) {
+        if (!sql_is_sound(c, 0, 0, 8)) {
             int status = sql_conn_damaged(c->conn, "conversation %.*s is not as it was written",
                                           (int)id.n, id.p ? id.p : "");
             (void)sql_end(c);
@@ -295,7 +317,7 @@ static int list_conversations(struct sql_call *c, const struct query *q, struct 
         to->updated_at = sql_col_int(c, 4);
         to->notices = (uint32_t)sql_col_int(c, 5);
         to->unlisted = sql_col_int(c, 6) != 0;
-        to->running = (uint32_t)sql_col_int(c, 8);
+        to->running = (uint32_t)sql_col_int(c, 10);
     }
     return sql_end(c);
 }
@@ -364,7 +386,7 @@ static int ask_ended(struct sql_reader *r, const struct query *q, struct answer 
         sql_text(&c, q->owner);
     if (q->kind != QUERY_OLDEST_EVENTS)
         sql_int(&c, q->at);
-    return list_tasks(&c, q, ret);
+    return sqlite_list_tasks(&c, q, ret);
 }
 
 /* Rows of owner, number, checksum; the row for all owners does not exist. */
@@ -469,6 +491,8 @@ static int sql_ask(struct sql_reader *r, const struct query *q, struct answer *r
     case QUERY_KEY: return sql_ask_key(r, q, ret);
     case QUERY_TASKS: return ask_tasks(r, q, ret);
     case QUERY_MESSAGES: return ask_messages(r, q, ret);
+    case QUERY_PATH: return sqlite_ask_path(r, q, ret);
+    case QUERY_TURN: return sqlite_ask_turn(r, q, ret);
     case QUERY_CONVERSATION: return ask_conversation(r, q, ret);
     case QUERY_CONVERSATIONS: return ask_conversations(r, q, ret);
     case QUERY_RESULTS: return ask_results(r, q, ret);

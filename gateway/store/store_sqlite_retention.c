@@ -135,9 +135,9 @@ int sqlite_task_remove(struct store_sqlite *s, const struct op *op)
     s->deletes = true;
     sqlite_journal_drop(&s->journal, op->task_key);
     static const enum stmt of_task[] = {STMT_USAGE_FORGET, STMT_GARBAGE_TASK, STMT_TASK_DELETE};
-    static const enum stmt of_id[] = {STMT_TASK_MESSAGES_DELETE, STMT_TASK_KEYS_DELETE,
-                                      STMT_TASK_FILES_COUNT, STMT_TASK_FILES_DELETE,
-                                      STMT_TASK_FILE_USES_DELETE};
+    static const enum stmt of_id[] = {STMT_TASK_KEYS_DELETE, STMT_TASK_FILES_COUNT,
+                                      STMT_TASK_FILES_DELETE, STMT_TASK_FILE_USES_DELETE};
+    status = sqlite_messages_of_task_remove(s, op);
     for (size_t i = 0; i < countof(of_task) && status == STORE_OK; i++)
         status = run_for_task(s, of_task[i], op->task_key);
     for (size_t i = 0; i < countof(of_id) && status == STORE_OK; i++)

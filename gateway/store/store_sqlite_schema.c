@@ -186,6 +186,45 @@ static const char version_8[] =
     "UPDATE tasks SET long_crc = row_crc(" LONG_7 ", retracted) "
     "WHERE long_crc IS row_crc(" LONG_7 ");";
 
+/* Messages are a tree; what was there is one straight branch, in which an answer stands right after
+ * its question.  Without the table straight, each message would be looked for among all. */
+#define MESSAGE_6 "owner, conversation_id, message_id, task_id, role, partial, created_at, content"
+#define CONVERSATION_7 "owner, conversation_id, title, agent, updated_at, notices, unlisted"
+static const char version_9[] =
+    "ALTER TABLE tasks ADD COLUMN question_id TEXT;"
+    "UPDATE tasks SET fixed_crc = row_crc(" TASK_6_FIXED ", NULL) "
+    "WHERE fixed_crc IS row_crc(" TASK_6_FIXED ");"
+    "CREATE INDEX tasks_of_question ON tasks (question_id) WHERE question_id IS NOT NULL;"
+    "CREATE TABLE straight (message INTEGER PRIMARY KEY, above TEXT, awaits TEXT, ends INTEGER);"
+    "INSERT INTO straight SELECT m.at, lag(m.message_id) OVER path,"
+    " CASE WHEN lag(m.role) OVER path <> 1 AND m.role <> 1 THEN lag(m.task_id) OVER path END,"
+    " lead(m.message_id) OVER path IS NULL FROM ("
+    "SELECT m.rowid AS at, m.owner, m.conversation_id, m.message_id, m.task_id, m.role,"
+    " CASE WHEN m.role = 1 THEN coalesce((SELECT min(q.message_id)"
+    " FROM messages q INDEXED BY messages_of_task WHERE q.task_id = m.task_id AND"
+    " q.owner = m.owner AND q.conversation_id = m.conversation_id AND q.role <> 1 AND"
+    " q.message_id < m.message_id), m.message_id) ELSE m.message_id END AS place FROM messages m) m"
+    " WINDOW path AS (PARTITION BY m.owner, m.conversation_id ORDER BY m.place, m.message_id);"
+    "ALTER TABLE messages ADD COLUMN parent_id TEXT;"
+    "ALTER TABLE messages ADD COLUMN behind TEXT;"
+    "UPDATE messages SET parent_id = above, behind = awaits, crc = CASE WHEN"
+    " crc IS row_crc(" MESSAGE_6 ") THEN row_crc(" MESSAGE_6 ", above, awaits) ELSE crc END"
+    " FROM straight WHERE message = messages.rowid;"
+    "CREATE INDEX messages_under ON messages (parent_id) WHERE parent_id IS NOT NULL;"
+    "CREATE INDEX messages_first ON messages (owner, conversation_id) WHERE parent_id IS NULL;"
+    "CREATE INDEX messages_behind ON messages (behind) WHERE behind IS NOT NULL;"
+    "ALTER TABLE conversations ADD COLUMN tip TEXT;"
+    "ALTER TABLE conversations ADD COLUMN tip_task TEXT;"
+    "UPDATE conversations SET crc = row_crc(" CONVERSATION_7 ", NULL, NULL) "
+    "WHERE crc IS row_crc(" CONVERSATION_7 ");"
+    "UPDATE conversations SET tip = last, tip_task = its_task, crc = CASE WHEN"
+    " crc IS row_crc(" CONVERSATION_7 ", NULL, NULL) THEN row_crc(" CONVERSATION_7
+    ", last, its_task)"
+    " ELSE crc END FROM (SELECT m.owner AS whose, m.conversation_id AS its_id, m.message_id AS last,"
+    " CASE WHEN m.role <> 1 THEN m.task_id END AS its_task FROM straight JOIN messages m"
+    " ON m.rowid = message WHERE ends) WHERE whose = owner AND its_id = conversation_id;"
+    "DROP TABLE straight;";
+
 /* Files, and the tasks that name them.  Their bytes lie in a folder, by blob (file_folder.h). */
 static const char version_10[] =
     "CREATE TABLE files (owner TEXT NOT NULL, conversation_id TEXT NOT NULL,"
@@ -211,7 +250,7 @@ static const char version_10[] =
     "WHERE i.task_key = tasks.task_key) AND input_crc IS NOT NULL;";
 
 const char *const schema_scripts[] = {version_1, version_2, version_3, version_4, version_5,
-                                      version_6, version_7, version_8, version_10};
+                                      version_6, version_7, version_8, version_9, version_10};
 const int schema_version = (int)countof(schema_scripts);
 
 static int version_read(struct sql_conn *conn, int *ret)

@@ -152,24 +152,14 @@ static int apply_seal(struct store_sqlite *s, const struct op *op)
 
 static int apply_message(struct store_sqlite *s, const struct op *op)
 {
-    const struct message_record *m = op->message;
     struct sql_call c = sql_begin(&s->writer, STMT_CONVERSATION_ENSURE);
     sql_conversation(&c, op);
-    sql_int(&c, m->created_at);
+    sql_int(&c, op->message->created_at);
     int status = sql_run(&c);
     if (status < 0)
         return status;
-
-    sqlite_note_id(s, m->message_id);
-    c = sql_begin(&s->writer, STMT_MESSAGE_NEW);
-    sql_conversation(&c, op);
-    sql_text(&c, m->message_id);
-    sql_text(&c, m->task_id);
-    sql_int(&c, m->role);
-    sql_int(&c, m->partial);
-    sql_int(&c, m->created_at);
-    sql_text(&c, m->content);
-    return sql_run(&c);
+    sqlite_note_id(s, op->message->message_id);
+    return sqlite_message_put(s, op);
 }
 
 static int apply_conversation(struct store_sqlite *s, const struct op *op)
@@ -325,6 +315,7 @@ static int apply(struct store_sqlite *s, const struct op *op)
     case OP_LINES: return apply_lines(s, op);
     case OP_SEAL: return apply_seal(s, op);
     case OP_MESSAGE: return apply_message(s, op);
+    case OP_BRANCH: return sqlite_branch(s, op);
     case OP_CONVERSATION: return apply_conversation(s, op);
     case OP_CONVERSATION_DELETE: return apply_delete(s, op);
     case OP_REQUEST_KEY: return apply_request_key(s, op);
@@ -387,7 +378,12 @@ void sqlite_roll_back(struct store_sqlite *s)
 int sqlite_commit(void *store, const struct batch *batch)
 {
     struct store_sqlite *s = store;
+    bool known = batch->number && batch->number == s->marks.number;
+    if (known || batch->give_up)
+        return known ? STORE_OK : STORE_VOID;
     s->new_marks = s->marks;
+    if (batch->number)
+        s->new_marks.number = batch->number;
     s->deletes = false;
     int status = apply_all(s, batch);
     if (status < 0) {

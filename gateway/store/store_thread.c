@@ -178,6 +178,11 @@ static struct item *query_item(const struct query *query, store_query_fn done, v
 {
     struct item *item = xcalloc(sizeof *item);
     item->query = *query;
+    if (query->slots) {
+        struct slots *slots = arena_alloc(&item->chunks, sizeof *slots);
+        *slots = *query->slots;
+        item->query.slots = slots;
+    }
     item->query.owner = arena_str(&item->chunks, query->owner);
     item->query.conversation_id = arena_str(&item->chunks, query->conversation_id);
     item->query.task_id = arena_str(&item->chunks, query->task_id);

@@ -31,11 +31,12 @@ struct acp_stream {
     struct face_stream face;
     const struct acp_request *request; /* the exchange outlives the stream */
     bool is_load, is_last, is_notice, has_replied;
+    bool is_resume; /* it begins with the reply: what came before is not told */
     char *task_id, *conversation_id;
     struct str skip_to; /* only what comes after the answer to this question is told */
     enum acp_run run;
     uint64_t message; /* seq of the run's first event */
-    struct face_said said;
+    struct face_said all, last; /* the text of the turn, and of its last message */
     struct acp_question questions[MOST_QUESTIONS]; /* in the order of their events */
     size_t n_questions;
     struct buf out, scratch;
@@ -103,24 +104,28 @@ static void acp_on_text(struct acp_stream *s, enum acp_run run, const struct fac
         return;
     if (s->run != run)
         s->message = e->seq;
+    if (s->run != run && run == RUN_TEXT)
+        s->last = (struct face_said){0};
     s->run = run;
     if (run == RUN_TEXT)
-        face_said_add(&s->said, text);
+        face_said_add_to(&s->all, &s->last, text);
     acp_put_chunk(s, run == RUN_TEXT ? "agent_message_chunk" : "agent_thought_chunk", s->message,
                   text);
     end_update(s, to);
 }
 
-/* An answer that differs from the streamed text is one more message: nothing can be taken back. */
+/* An answer that is neither all of the streamed text nor its last message is one more message:
+ * nothing can be taken back. */
 static void acp_final_answer(struct acp_stream *s, const struct face_event *e,
                              const struct face_sink *to)
 {
     struct str output = face_text(e, "output", &s->scratch);
-    if (!output.n || face_said_is(&s->said, output) || face_said_is_cut(&s->said, output))
+    if (!output.n || face_said_is(&s->all, output) || face_said_is_cut(&s->all, output) ||
+        face_said_is(&s->last, output))
         return;
     s->run = RUN_NONE;
-    s->said = (struct face_said){0};
-    face_said_add(&s->said, output);
+    s->all = s->last = (struct face_said){0};
+    face_said_add_to(&s->all, &s->last, output);
     acp_put_chunk(s, "agent_message_chunk", e->seq, output);
     end_update(s, to);
 }
@@ -485,6 +490,8 @@ static void acp_event(struct face_stream *face, const struct face_event *e,
             to = &acp_nowhere;
         }
     }
+    if (s->is_resume && !s->has_replied)
+        to = &acp_nowhere;
     acp_say(s, e, to);
 }
 
@@ -526,7 +533,8 @@ static struct face_stream *acp_make(const struct face_task *task)
     struct acp_stream *s = xcalloc(sizeof *s);
     s->face.ops = &acp_server_ops;
     s->request = r;
-    s->is_load = r && r->operation == ACP_LOAD;
+    s->is_load = r && acp_server_loads(r);
+    s->is_resume = r && r->operation == ACP_RESUME;
     s->is_last = s->is_load && r->at + 1 == ACP_TURNS;
     s->is_notice = s->is_load && r->turns[r->at].is_notice;
     s->task_id = xstrdup(task->task_id);

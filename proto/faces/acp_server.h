@@ -29,6 +29,10 @@ enum acp_operation {
     ACP_INITIALIZE,
     ACP_NEW,
     ACP_LOAD,
+    ACP_RESUME, /* a load that tells only what comes */
+    ACP_LIST,
+    ACP_CLOSE,
+    ACP_DELETE,
     ACP_PROMPT,
     ACP_CANCEL,
     ACP_ANSWER, /* the client's, to a question */
@@ -47,13 +51,19 @@ struct acp_request {
     struct str session;
     struct str token;        /* of `_meta`, or STR_NULL */
     struct str text;         /* ACP_PROMPT */
+    struct str cursor, cwd;  /* ACP_LIST; or STR_NULL */
     struct str task_id;      /* ACP_ANSWER, in the form of exchange_put_id … */
     struct str input_id;     /* … the question … */
     struct str answer;       /* … and JSON */
     bool elicits;            /* the client takes forms: ACP_INITIALIZE says it, others are told */
-    uint32_t first, at;      /* ACP_LOAD: turns[first, ACP_TURNS), of which `at` is being told */
-    struct acp_turn turns[]; /* of ACP_LOAD alone */
+    uint32_t first, at;      /* turns[first, ACP_TURNS), of which `at` is being told */
+    struct acp_turn turns[]; /* of ACP_LOAD and ACP_RESUME */
 };
+
+static inline bool acp_server_loads(const struct acp_request *r)
+{
+    return r->operation == ACP_LOAD || r->operation == ACP_RESUME;
+}
 
 /* Reads a frame into the exchange's state.  0, or an enum acp_code and why; the state is there in
  * both cases. */
@@ -65,7 +75,7 @@ void acp_server_end_result(struct buf *out);
 /* data is JSON, or STR_NULL. */
 void acp_server_put_error(struct buf *out, struct str rpc_id, int code, struct str message,
                           struct str data);
-/* Whether a stream of ACP_LOAD has sent the reply. */
+/* Whether a stream of such a request has sent the reply. */
 bool acp_server_has_replied(const struct face_stream *s);
 
 extern const struct face_ops acp_server_ops;

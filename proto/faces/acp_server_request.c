@@ -92,6 +92,20 @@ static int read_load(const struct acp_reader *in, uint32_t params)
     return code ? code : read_place(in, params);
 }
 
+static int read_resume(const struct acp_reader *in, uint32_t params)
+{
+    uint32_t servers = acp_get(in, params, "mcpServers", JS_ARRAY);
+    int code = read_session(in, params);
+    return code ? code : servers ? read_place(in, params) : 0;
+}
+
+static int acp_read_list(const struct acp_reader *in, uint32_t params)
+{
+    in->r->cursor = acp_text(in, params, "cursor");
+    in->r->cwd = acp_text(in, params, "cwd");
+    return 0;
+}
+
 static int read_block(const struct acp_reader *in, uint32_t block)
 {
     uint32_t type = acp_get(in, block, "type", JS_STRING);
@@ -147,6 +161,10 @@ static const struct {
     {"initialize", ACP_INITIALIZE, false, acp_read_initialize},
     {"session/new", ACP_NEW, false, read_place},
     {"session/load", ACP_LOAD, false, read_load},
+    {"session/resume", ACP_RESUME, false, read_resume},
+    {"session/list", ACP_LIST, false, acp_read_list},
+    {"session/close", ACP_CLOSE, false, read_session},
+    {"session/delete", ACP_DELETE, false, read_session},
     {"session/prompt", ACP_PROMPT, false, read_prompt},
     {"session/cancel", ACP_CANCEL, true, read_session},
 };
@@ -252,7 +270,7 @@ int acp_server_read(struct js_doc *doc, struct str frame, struct face_exchange *
     if (!r.rpc_id.p && r.operation != ACP_CANCEL && r.operation != ACP_ANSWER)
         r.operation = ACP_NOTHING;
     struct acp_request *state =
-        xcalloc(sizeof r + (r.operation == ACP_LOAD ? ACP_TURNS * sizeof r.turns[0] : 0));
+        xcalloc(sizeof r + (acp_server_loads(&r) ? ACP_TURNS * sizeof r.turns[0] : 0));
     *state = r;
     x->state = state;
     return code;

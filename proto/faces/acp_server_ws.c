@@ -55,6 +55,15 @@ static enum face_next acp_fail(struct face_exchange *x, int code, const char *me
     return FACE_REPLY;
 }
 
+static enum face_next acp_done(struct face_exchange *x)
+{
+    const struct acp_request *r = x->state;
+    buf_clear(&x->reply);
+    acp_server_begin_result(&x->reply, r->rpc_id);
+    acp_server_end_result(&x->reply);
+    return FACE_REPLY;
+}
+
 /* The same for each session that another may not know of. */
 static enum face_next no_session(struct face_exchange *x)
 {
@@ -102,8 +111,9 @@ static enum face_next acp_initialize(struct face_exchange *x, struct face_peer *
     js_put_int(&x->reply, "protocolVersion", 1);
     js_put_raw(&x->reply, "agentCapabilities",
                STR("{\"loadSession\":true,\"promptCapabilities\":{\"image\":false,\"audio\":false,"
-                   "\"embeddedContext\":false},\"mcpCapabilities\":{\"http\":false,\"sse\":false}"
-                   "}"));
+                   "\"embeddedContext\":false},\"mcpCapabilities\":{\"http\":false,\"sse\":false},"
+                   "\"sessionCapabilities\":{\"list\":{},\"resume\":{},\"close\":{},"
+                   "\"delete\":{}}}"));
     js_put_raw(&x->reply, "authMethods", STR("[]"));
     js_put_raw(&x->reply, "agentInfo", STR("{\"name\":\"holdfast\",\"version\":\"1.0\"}"));
     acp_server_end_result(&x->reply);
@@ -198,7 +208,7 @@ static enum face_next on_prompt(struct face_exchange *x, enum error e, struct st
     return next;
 }
 
-/* --- session/load ----------------------------------------------------------------------------- */
+/* --- session/load, session/resume ------------------------------------------------------------- */
 
 static enum face_next tell_turn(struct face_exchange *x)
 {
@@ -232,7 +242,8 @@ static enum face_next on_page(struct face_exchange *x, struct str line, struct j
             skipped--;
         else
             keep_turn(&r->turns[to++], doc, i);
-    if (n && r->first && more && js_type(doc, more) == JS_TRUE)
+    bool wants_all = r->operation == ACP_LOAD;
+    if (wants_all && n && r->first && more && js_type(doc, more) == JS_TRUE)
         return ask_turns(x, PAGE, str_of(r->turns[r->first].task_id));
     r->at = r->first;
     return r->at < ACP_TURNS ? tell_turn(x) : no_session(x);
@@ -242,7 +253,9 @@ static enum face_next acp_load(struct face_exchange *x)
 {
     struct acp_request *r = x->state;
     r->first = ACP_TURNS;
-    return conversation_id_is_valid(r->session) ? ask_turns(x, PAGE, STR_NULL) : no_session(x);
+    return conversation_id_is_valid(r->session)
+               ? ask_turns(x, r->operation == ACP_LOAD ? PAGE : 1, STR_NULL)
+               : no_session(x);
 }
 
 /* A turn that was removed meanwhile is passed over. */
@@ -251,23 +264,94 @@ static enum face_next next_turn(struct face_exchange *x, bool has_replied)
     struct acp_request *r = x->state;
     if (++r->at < ACP_TURNS)
         return tell_turn(x);
-    if (has_replied)
-        return acp_silent(x);
-    buf_clear(&x->reply);
-    acp_server_begin_result(&x->reply, r->rpc_id);
-    acp_server_end_result(&x->reply);
-    return FACE_REPLY;
+    return has_replied ? acp_silent(x) : acp_done(x);
+}
+
+static bool acp_is_ours(enum error e)
+{
+    return e == ERR_OVERLOADED || e == ERR_INTERNAL || e == ERR_RATE_LIMITED;
 }
 
 static enum face_next on_load(struct face_exchange *x, enum error e, struct str line,
                               struct js_doc *doc)
 {
-    bool is_ours = e == ERR_OVERLOADED || e == ERR_INTERNAL || e == ERR_RATE_LIMITED;
-    if (is_ours)
+    if (acp_is_ours(e))
         return acp_fail_line(x, e, line, doc);
     if (x->ask.verb == VERB_TASKS)
         return e ? no_session(x) : on_page(x, line, doc);
     return next_turn(x, false);
+}
+
+/* --- session/list, session/close, session/delete ---------------------------------------------- */
+
+static enum face_next acp_list(struct face_exchange *x)
+{
+    const struct acp_request *r = x->state;
+    struct buf *body = exchange_ask(x, VERB_CONVERSATIONS, STR_NULL, STR_NULL);
+    if (r->cursor.p)
+        js_put_field(body, "before", r->cursor);
+    exchange_ask_end(x);
+    return FACE_ASK;
+}
+
+/* A conversation has no folder: it is in whichever the client asks for. */
+static void acp_put_session(struct buf *out, const struct js_doc *doc, uint32_t node,
+                            struct str cwd)
+{
+    uint32_t id = js_get(doc, node, "conversation_id"), title = js_get(doc, node, "title");
+    uint32_t updated = js_get(doc, node, "updated_at");
+    int64_t ms = 0;
+    js_put_raw(out, "sessionId", STR("\""));
+    buf_putstr(out, js_raw(doc, id));
+    buf_putc(out, '"');
+    js_put_field(out, "cwd", cwd.p ? cwd : STR("/"));
+    if (title && js_type(doc, title) == JS_STRING) {
+        js_put_key(out, "title");
+        js_copy(doc, title, out);
+    }
+    if (updated && js_int(doc, updated, &ms))
+        face_put_time(out, "updatedAt", ms);
+}
+
+static enum face_next acp_on_list(struct face_exchange *x, enum error e, struct str line,
+                                  struct js_doc *doc)
+{
+    const struct acp_request *r = x->state;
+    if (e || !js_parse(doc, line.p, line.n, JS_OURS))
+        return acp_fail_line(x, e, line, doc);
+    uint32_t list = js_get(doc, 0, "conversations"), more = js_get(doc, 0, "more"), last = 0;
+    buf_clear(&x->reply);
+    acp_server_begin_result(&x->reply, r->rpc_id);
+    js_put_raw(&x->reply, "sessions", STR("["));
+    for (uint32_t i = list ? js_first(doc, list) : 0; list && i < js_end(doc, list);
+         i = js_next(doc, i)) {
+        buf_puts(&x->reply, last ? ",{" : "{");
+        acp_put_session(&x->reply, doc, i, r->cwd);
+        buf_putc(&x->reply, '}');
+        last = i;
+    }
+    buf_putc(&x->reply, ']');
+    if (last && more && js_type(doc, more) == JS_TRUE)
+        js_put_field(&x->reply, "nextCursor", js_raw(doc, js_get(doc, last, "conversation_id")));
+    acp_server_end_result(&x->reply);
+    return FACE_REPLY;
+}
+
+/* A session that is not there, or another's, is as good as closed or deleted. */
+static enum face_next acp_end_session(struct face_exchange *x, enum verb verb)
+{
+    const struct acp_request *r = x->state;
+    if (!conversation_id_is_valid(r->session))
+        return acp_done(x);
+    exchange_ask(x, verb, r->session, STR_NULL);
+    exchange_ask_end(x);
+    return FACE_ASK;
+}
+
+static enum face_next on_session_end(struct face_exchange *x, enum error e, struct str line,
+                                     struct js_doc *doc)
+{
+    return acp_is_ours(e) ? acp_fail_line(x, e, line, doc) : acp_done(x);
 }
 
 /* --- answers, session/cancel ------------------------------------------------------------------ */
@@ -316,7 +400,11 @@ static enum face_next acp_server_begin(struct face_exchange *x, const struct fac
     r->elicits = in->peer->elicits;
     switch (r->operation) {
     case ACP_NEW: return new_session(x, in->nonce);
-    case ACP_LOAD: return acp_load(x);
+    case ACP_LOAD:
+    case ACP_RESUME: return acp_load(x);
+    case ACP_LIST: return acp_list(x);
+    case ACP_CLOSE: return acp_end_session(x, VERB_CANCEL_ALL);
+    case ACP_DELETE: return acp_end_session(x, VERB_DELETE);
     case ACP_PROMPT: return acp_prompt(x, in->agent);
     case ACP_CANCEL: return acp_cancel(x);
     case ACP_ANSWER: return acp_answer(x);
@@ -329,7 +417,11 @@ static enum face_next acp_server_replied(struct face_exchange *x, enum error e, 
 {
     const struct acp_request *r = x->state;
     switch (r->operation) {
-    case ACP_LOAD: return on_load(x, e, line, doc);
+    case ACP_LOAD:
+    case ACP_RESUME: return on_load(x, e, line, doc);
+    case ACP_LIST: return acp_on_list(x, e, line, doc);
+    case ACP_CLOSE:
+    case ACP_DELETE: return on_session_end(x, e, line, doc);
     case ACP_PROMPT: return on_prompt(x, e, line, doc);
     default: return acp_silent(x); /* JSON-RPC answers neither a notification nor an answer */
     }
@@ -338,7 +430,7 @@ static enum face_next acp_server_replied(struct face_exchange *x, enum error e, 
 static enum face_next acp_server_ended(struct face_exchange *x, const struct face_stream *s)
 {
     const struct acp_request *r = x->state;
-    if (r->operation == ACP_LOAD)
+    if (acp_server_loads(r))
         return next_turn(x, acp_server_has_replied(s));
     return s->is_over ? acp_silent(x)
                       : acp_fail(x, ACP_INTERNAL, "the stream broke off: load the session");

@@ -112,9 +112,9 @@ static void put_text(struct ai_sdk_stream *s, enum run run, struct str text, str
 static void on_text(struct ai_sdk_stream *s, enum run run, const struct face_event *e,
                     const struct face_sink *to)
 {
-    struct str text = face_text(e, "text", &s->scratch);
+    struct str json, text = face_text_and_json(e, "text", &s->scratch, &s->json, &json);
     if (text.n)
-        put_text(s, run, text, face_json(e, "text", &s->json), to);
+        put_text(s, run, text, json, to);
 }
 
 /* Streamed text stays when it equals the answer, as a whole or in its last run. */

@@ -73,22 +73,25 @@ bool face_is_withdrawn(struct str retracted, uint64_t place)
 
 /* --- streams ---------------------------------------------------------------------------------- */
 
+void face_stream_line(struct face_stream *s, struct js_doc *doc, struct str line,
+                      const struct face_sink *to)
+{
+    struct event_parts parts;
+    if (!event_line_split(line, &parts) || !(js_parse_lone(doc, parts.data, STR("text")) ||
+                                             js_parse(doc, parts.data.p, parts.data.n, JS_OURS)))
+        return;
+    const struct face_event e = {
+        .type = parts.event, .seq = parts.seq, .ts = parts.ts, .doc = doc, .line = line};
+    face_stream_event(s, &e, to);
+}
+
 void face_stream_lines(struct face_stream *s, struct js_doc *doc, struct str lines,
                        const struct face_sink *to)
 {
     while (lines.n > 0 && !s->is_over) {
         const char *newline = memchr(lines.p, '\n', lines.n);
         size_t n = newline ? (size_t)(newline - lines.p) : lines.n;
-        struct event_parts parts;
-        if (event_line_split((struct str){lines.p, n}, &parts) &&
-            js_parse(doc, parts.data.p, parts.data.n, JS_OURS))
-            face_stream_event(s,
-                              &(struct face_event){.type = parts.event,
-                                                   .seq = parts.seq,
-                                                   .ts = parts.ts,
-                                                   .doc = doc,
-                                                   .line = {lines.p, n}},
-                              to);
+        face_stream_line(s, doc, (struct str){lines.p, n}, to);
         n += newline ? 1 : 0;
         lines.p += n;
         lines.n -= n;
@@ -125,6 +128,16 @@ struct str face_text(const struct face_event *e, const char *member, struct buf 
     buf_clear(scratch);
     js_value(e->doc, at, scratch);
     return buf_str(scratch);
+}
+
+struct str face_text_and_json(const struct face_event *e, const char *member, struct buf *scratch,
+                              struct buf *quoted, struct str *ret_json)
+{
+    struct str text = face_text(e, member, scratch);
+    bool is_plain = text.p && text.p != scratch->bytes;
+    *ret_json = is_plain ? (struct str){text.p - 1, text.n + 2} /* as it stands in the line */
+                         : face_json(e, member, quoted);
+    return text;
 }
 
 bool face_is_true(const struct face_event *e, const char *member)
@@ -177,34 +190,51 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 32;
 }
 
-/* The compiler makes one load of it. */
+/* Fingerprints do not outlive the program, so the order of bytes is the machine's. */
 static uint64_t word_at(const char *p)
 {
-    uint64_t word = 0;
-    for (int i = 7; i >= 0; i--)
-        word = word << 8 | (unsigned char)p[i];
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
     return word;
 }
 
 static uint64_t said_value(const struct face_said *said)
 {
-    return mix(mix(said->hash, said->carry), said->n);
+    uint64_t hash = said->n;
+    for (size_t i = 0; i < countof(said->lanes); i++)
+        hash = mix(mix(hash, said->lanes[i]), word_at(said->rest + 8 * i));
+    return hash;
 }
 
-/* Eight bytes at a time; the rest waits in carry, so the pieces' ends do not matter. */
+/* The lanes do not wait for each other, so the processor works on all of them at once. */
+static void said_take_blocks(struct face_said *said, const char *p, size_t n)
+{
+    uint64_t *lanes = said->lanes, a = lanes[0], b = lanes[1], c = lanes[2], d = lanes[3];
+    for (; n > 0; n--, p += sizeof said->rest) {
+        a = mix(a, word_at(p));
+        b = mix(b, word_at(p + 8));
+        c = mix(c, word_at(p + 16));
+        d = mix(d, word_at(p + 24));
+    }
+    lanes[0] = a, lanes[1] = b, lanes[2] = c, lanes[3] = d;
+}
+
+/* A block at a time; the rest waits, so the pieces' ends do not matter. */
 static void said_take(struct face_said *said, const char *p, size_t n)
 {
-    for (; n > 0 && said->n % 8; n--, p++) {
-        said->carry |= (uint64_t)(unsigned char)*p << 8 * (said->n % 8);
-        if (++said->n % 8 == 0) {
-            said->hash = mix(said->hash, said->carry);
-            said->carry = 0;
-        }
+    const size_t block = sizeof said->rest;
+    size_t had = said->n % block, left = block - had;
+    said->n += n;
+    if (had && n >= left) {
+        memcpy(said->rest + had, p, left);
+        said_take_blocks(said, said->rest, 1);
+        memset(said->rest, 0, block);
+        p += left;
+        n -= left;
+        had = 0;
     }
-    for (; n >= 8; n -= 8, p += 8, said->n += 8)
-        said->hash = mix(said->hash, word_at(p));
-    for (; n > 0; n--, p++, said->n++)
-        said->carry |= (uint64_t)(unsigned char)*p << 8 * (said->n % 8);
+    said_take_blocks(said, p, n / block);
+    memcpy(said->rest + had, p + n / block * block, n % block);
 }
 
 void face_said_add(struct face_said *said, struct str text)

@@ -103,7 +103,10 @@ static inline void face_stream_idle(struct face_stream *s, const struct face_sin
     if (!s->is_over && s->ops->idle)
         s->ops->idle(s, to);
 }
-/* Takes whole lines as a session writes them; handles the events and skips other lines. */
+/* Takes a whole line as a session writes it, without its newline; skips what is no event. */
+void face_stream_line(struct face_stream *s, struct js_doc *doc, struct str line,
+                      const struct face_sink *to);
+/* The same for lines. */
 void face_stream_lines(struct face_stream *s, struct js_doc *doc, struct str lines,
                        const struct face_sink *to);
 void face_stream_free(struct face_stream *s);
@@ -115,6 +118,9 @@ bool face_asks_yes_or_no(const struct face_event *e);
 /* The value of a string member of an event's data, unescaped into scratch; STR_NULL when the member
  * is absent, null or of another type. Valid until scratch changes. */
 struct str face_text(const struct face_event *e, const char *member, struct buf *scratch);
+/* The same, and also as JSON, with its quotes; in `quoted` unless it is plain. */
+struct str face_text_and_json(const struct face_event *e, const char *member, struct buf *scratch,
+                              struct buf *quoted, struct str *ret_json);
 /* A member as compact JSON; STR_NULL when it is absent. Valid until scratch changes. */
 struct str face_json(const struct face_event *e, const char *member, struct buf *scratch);
 bool face_has(const struct face_event *e, const char *member); /* present and not null */
@@ -136,9 +142,10 @@ void face_put_time(struct buf *out, const char *key, int64_t ms);
 /* A fingerprint of text that arrives in pieces: equal texts have equal fingerprints, however they
  * were cut. It spares a stream a copy of its whole text. */
 struct face_said {
-    uint64_t n, hash;
-    uint64_t carry; /* bytes that are no whole word yet */
-    uint64_t head;  /* the hash of the beginning, which a cut answer shares */
+    uint64_t n;
+    uint64_t lanes[4]; /* of whole blocks */
+    char rest[32];     /* what is no whole block yet; zeros behind it */
+    uint64_t head;     /* the hash of the beginning, which a cut answer shares */
 };
 void face_said_add(struct face_said *said, struct str text);
 /* To a whole text and to its last part, which may be all of it. */

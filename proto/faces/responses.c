@@ -191,18 +191,18 @@ static void put_text(struct responses_stream *s, enum item_kind kind, struct str
     buf_put(&s->text, json.p + 1, json.n - 2);
     struct buf *out = begin_part_event(s, kind == ITEM_MESSAGE ? "response.output_text.delta"
                                                                : "response.reasoning_text.delta");
-    js_put_raw(out, "delta", json);
-    if (kind == ITEM_MESSAGE)
-        js_put_raw(out, "logprobs", STR("[]"));
+    buf_puts(out, ",\"delta\":");
+    buf_putstr(out, json);
+    buf_puts(out, kind == ITEM_MESSAGE ? ",\"logprobs\":[]" : "");
     put_numbered(s, to);
 }
 
 static void on_text(struct responses_stream *s, enum item_kind kind, const struct face_event *e,
                     const struct face_sink *to)
 {
-    struct str text = face_text(e, "text", &s->scratch);
+    struct str json, text = face_text_and_json(e, "text", &s->scratch, &s->json, &json);
     if (text.n)
-        put_text(s, kind, text, face_json(e, "text", &s->json), e->seq, to);
+        put_text(s, kind, text, json, e->seq, to);
 }
 
 /* Streamed text stays when it equals the answer, as a whole or in its last run. */

@@ -36,8 +36,10 @@ enum agent_form {
 
 struct form {
     enum agent_form kind;
-    bool streams;   /* claude: the message that it is in comes in pieces */
-    bool has_ended; /* it has said that its turn is over */
+    bool streams;                    /* claude: the message that it is in comes in pieces */
+    bool has_ended;                  /* it has said that its turn is over */
+    int64_t tokens_in, tokens_out;   /* claude: of the messages until now … */
+    int64_t message_in, message_out; /* … and of the one that it is in */
     struct js_doc doc;
     struct say_calls calls;
     struct buf text, other; /* scratch; text form: the beginning of a character */

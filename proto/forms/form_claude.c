@@ -17,16 +17,69 @@ static bool is_helpers(const struct js_doc *doc)
     return parent && js_type(doc, parent) == JS_STRING;
 }
 
+/* -1: it does not say. */
+static int64_t claude_count(const struct js_doc *doc, uint32_t usage, const char *name)
+{
+    uint32_t node = usage ? say_member(doc, usage, name) : 0;
+    int64_t n;
+    if (!node || js_type(doc, node) != JS_NUMBER || !js_int(doc, node, &n) || n < 0)
+        return -1;
+    return n < INT32_MAX ? n : INT32_MAX;
+}
+
+/* Tokens from the cache count, too. */
+static void claude_count_in(struct form *f, uint32_t usage)
+{
+    static const char *const more[] = {"cache_creation_input_tokens", "cache_read_input_tokens"};
+    int64_t n = claude_count(&f->doc, usage, "input_tokens"), other;
+    if (n < 0)
+        return;
+    for (size_t i = 0; i < countof(more); i++)
+        n += (other = claude_count(&f->doc, usage, more[i])) > 0 ? other : 0;
+    f->message_in = n;
+}
+
+static void claude_count_out(struct form *f, uint32_t usage)
+{
+    int64_t n = claude_count(&f->doc, usage, "output_tokens");
+    if (n >= 0)
+        f->message_out = n;
+}
+
+/* A message is over: the task's result, for now, is what was used. */
+static void claude_say_usage(struct form *f, struct buf *out)
+{
+    f->tokens_in += f->message_in;
+    f->tokens_out += f->message_out;
+    f->message_in = f->message_out = 0;
+    if (f->tokens_in + f->tokens_out == 0)
+        return;
+    buf_clear(&f->other);
+    buf_puts(&f->other, "{\"usage\":{");
+    js_put_int(&f->other, "input_tokens", f->tokens_in);
+    js_put_int(&f->other, "output_tokens", f->tokens_out);
+    buf_puts(&f->other, "}}");
+    say_result(out, buf_str(&f->other));
+}
+
 static void claude_piece(struct form *f, struct buf *out)
 {
     const struct js_doc *doc = &f->doc;
     uint32_t event = js_get(doc, 0, "event"), delta = say_member(doc, event, "delta");
     if (!event || is_helpers(doc))
         return;
-    if (say_is(doc, event, "type", "message_start"))
+    if (say_is(doc, event, "type", "message_start")) {
         f->streams = true;
-    if (say_is(doc, event, "type", "message_stop"))
+        claude_count_in(f, say_member(doc, js_get(doc, event, "message"), "usage"));
+    }
+    if (say_is(doc, event, "type", "message_delta")) {
+        claude_count_in(f, js_get(doc, event, "usage"));
+        claude_count_out(f, js_get(doc, event, "usage"));
+    }
+    if (say_is(doc, event, "type", "message_stop")) {
         f->streams = false;
+        claude_say_usage(f, out);
+    }
     if (!delta || !say_is(doc, event, "type", "content_block_delta"))
         return;
     if (say_is(doc, delta, "type", "text_delta"))

@@ -66,6 +66,22 @@ void remote_complain(struct remote *r, uint32_t node)
     buf_done(&why);
 }
 
+void remote_take_row(struct remote *r, const struct remote_event_row *rows, size_t n,
+                     void (*other)(struct remote *r))
+{
+    if (js_type(&r->doc, 0) != JS_OBJECT)
+        return;
+    for (size_t i = 0; i < n; i++)
+        if (say_is(&r->doc, 0, "type", rows[i].type)) {
+            rows[i].take(r);
+            return;
+        }
+    if (js_get(&r->doc, 0, "type"))
+        other(r);
+    else
+        remote_complain(r, 0);
+}
+
 static void put_result(struct remote *r, struct buf *out)
 {
     buf_putc(out, '{');

@@ -180,6 +180,14 @@ void remote_called(struct remote *r, struct str id, struct str output, bool is_e
 struct str remote_as_text(struct remote *r, uint32_t node, struct buf *scratch);
 /* Adds to the turn's usage: an object with counts under any of their usual names. */
 void remote_usage(struct remote *r, uint32_t node);
+/* The event of a protocol whose events name themselves in `type`: taken as its row says; one of
+ * another type by `other`, one without a type is a complaint. */
+struct remote_event_row {
+    const char *type;
+    void (*take)(struct remote *r);
+};
+void remote_take_row(struct remote *r, const struct remote_event_row *rows, size_t n,
+                     void (*other)(struct remote *r));
 bool remote_set_id(struct buf *id, const struct js_doc *doc, uint32_t node);
 void remote_set_session(struct remote *r, struct str id); /* one that cannot be kept is none */
 

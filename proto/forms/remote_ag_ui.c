@@ -462,10 +462,7 @@ static void ag_nothing(struct remote *r)
     (void)r;
 }
 
-static const struct {
-    const char *type;
-    void (*take)(struct remote *r);
-} events[] = {
+static const struct remote_event_row events[] = {
     {"TEXT_MESSAGE_CONTENT", ag_text},
     {"TEXT_MESSAGE_CHUNK", ag_text},
     {"TEXT_MESSAGE_START", ag_text_start},
@@ -500,17 +497,7 @@ static const struct {
 static void ag_take(struct remote *r, struct str event)
 {
     (void)event;
-    if (js_type(&r->doc, 0) != JS_OBJECT)
-        return;
-    for (size_t i = 0; i < countof(events); i++)
-        if (say_is(&r->doc, 0, "type", events[i].type)) {
-            events[i].take(r);
-            return;
-        }
-    if (js_get(&r->doc, 0, "type"))
-        ag_other(r);
-    else
-        remote_complain(r, 0);
+    remote_take_row(r, events, countof(events), ag_other);
 }
 
 const struct remote_form remote_ag_ui = {

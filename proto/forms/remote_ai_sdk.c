@@ -323,10 +323,7 @@ static void ai_ignore(struct remote *r)
     (void)r;
 }
 
-static const struct {
-    const char *type;
-    void (*take)(struct remote *r);
-} chunks[] = {
+static const struct remote_event_row chunks[] = {
     {"start", ai_start},
     {"text-delta", ai_text},
     {"text-end", ai_text_end},
@@ -349,21 +346,16 @@ static const struct {
     {"tool-input-delta", ai_ignore},
 };
 
+static void ai_other(struct remote *r)
+{
+    struct str type = say_text(&r->doc, js_get(&r->doc, 0, "type"), &r->text);
+    say_custom(&r->said, type, &r->doc, 0);
+}
+
 static void ai_take(struct remote *r, struct str event)
 {
     (void)event;
-    if (js_type(&r->doc, 0) != JS_OBJECT)
-        return;
-    for (size_t i = 0; i < countof(chunks); i++)
-        if (say_is(&r->doc, 0, "type", chunks[i].type)) {
-            chunks[i].take(r);
-            return;
-        }
-    uint32_t type = js_get(&r->doc, 0, "type");
-    if (type)
-        say_custom(&r->said, say_text(&r->doc, type, &r->text), &r->doc, 0);
-    else
-        remote_complain(r, 0);
+    remote_take_row(r, chunks, countof(chunks), ai_other);
 }
 
 const struct remote_form remote_ai_sdk = {

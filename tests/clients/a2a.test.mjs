@@ -77,6 +77,7 @@ function a2a(name, Transport) {
     name,
     stops: true,
     replaysEnded: true,
+    endsInOutput: true,
     async open(world, token, conversation) {
       const client = await clientOf(world, token, Transport);
       const close = new AbortController();

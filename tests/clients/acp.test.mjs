@@ -174,6 +174,66 @@ scene("options of a question are those of the permission", async ({ open }) => {
   assert.equal(JSON.parse(acp.text()).answer, "n");
 });
 
+scene("a resume tells nothing of what was, and then what is said", async ({ world, open }) => {
+  const acp = await open();
+  const session = await acp.begin();
+  const gate = world.gate();
+  const question = { question: "a", kind: "approval", prompt: "sure?", tool: "rm", arguments: {} };
+  const reply = acp.prompt(session, says({ token: "one" }, { wait: gate.path }, { token: " two" }, question, { hear: "input" }));
+  await until(() => acp.text() === "one", "the first word");
+  const again = await open({ permit: () => ({ outcome: { outcome: "selected", optionId: "allow" } }) });
+  assert.deepEqual(again.agent.agentCapabilities.sessionCapabilities, { list: {}, resume: {}, close: {}, delete: {} });
+  assert.deepEqual(await again.resume(session), {});
+  assert.deepEqual(again.updates, []);
+  await gate.open();
+  assert.equal((await again.firstEnd).stopReason, "end_turn");
+  assert.deepEqual(again.updates.map(({ content, messageId }) => [content.text, messageId]), [[" two", acp.updates[0].messageId]]);
+  assert.equal((await reply).stopReason, "end_turn");
+  const later = await open();
+  assert.deepEqual(await later.resume(session), {});
+  assert.deepEqual([later.updates, later.ends], [[], []], "an idle session has nothing to tell");
+  const strange = await open({ token: (await world.guest()).token });
+  for (const id of [session, "acp-none", "no/id"])
+    await assert.rejects(strange.resume(id), { code: -32002, message: "Resource not found", data: { sessionId: id } });
+});
+
+scene("sessions are listed newest first, page by page", async ({ world, open }) => {
+  const acp = await open();
+  const sessions = [];
+  for (let n = 0; n < 52; n++) {
+    sessions.unshift(await acp.begin());
+    await acp.prompt(sessions[0], `title ${n}`);
+  }
+  const first = await acp.list({ cwd: "/project" });
+  assert.equal(first.sessions.length, 50);
+  const second = await acp.list({ cursor: first.nextCursor });
+  assert.equal(second.nextCursor, undefined);
+  const all = [...first.sessions, ...second.sessions];
+  assert.deepEqual(all.map(({ sessionId }) => sessionId), sessions);
+  assert.deepEqual([all[0].title, all[0].cwd, all[51].cwd], ["title 51", "/project", "/"]);
+  assert.ok(Math.abs(Date.parse(all[0].updatedAt) - Date.now()) < 600_000);
+  await assert.rejects(acp.list({ cursor: "no/id" }), { code: -32602 });
+  const { sessions: none } = await (await open({ token: (await world.guest()).token })).list();
+  assert.deepEqual(none, []);
+});
+
+scene("a close ends the turn, a delete all of it, and of another's nothing", async ({ world, token, open }) => {
+  const acp = await open();
+  const session = await acp.begin();
+  const reply = acp.prompt(session, says({ token: "one" }, { wait: world.gate().path }));
+  await acp.heard;
+  const strange = await open({ token: (await world.guest()).token });
+  for (const id of [session, "acp-none", "no/id"])
+    assert.deepEqual([await strange.end(id), await strange.remove(id)], [{}, {}]);
+  assert.equal((await world.tasks(token, session))[0].status, "running");
+  assert.deepEqual(await acp.end(session), {});
+  assert.equal((await reply).stopReason, "cancelled");
+  assert.equal((await world.tasks(token, session))[0].status, "cancelled");
+  await acp.load(session);
+  assert.deepEqual(await acp.remove(session), {});
+  await assert.rejects(acp.load(session), { code: -32002 });
+});
+
 const WHO = [{ question: "q", kind: "question", prompt: "who?" }, { hear: "input", say: true }, { token: "!" }];
 
 scene("a question is a form where the client takes it", async ({ open }) => {

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { stream } from "@durable-streams/client";
-import { until } from "./support/cases.mjs";
+import { CUTS, until } from "./support/cases.mjs";
+import { random } from "./support/random.mjs";
 import { World } from "./support/world.mjs";
 
 const LONG_MS = 120_000;
@@ -41,6 +42,49 @@ for (const live of ["long-poll", "sse"])
     await gate.open();
     await until(() => seen.some(({ event }) => event === "task.completed"), "the end");
     assert.deepEqual(seen, await world.events(token, ids));
+  });
+
+/** Reads to the end of the task. The client gives up on a body that breaks off: the application asks again, from the
+ * offset of the last batch that it took, and leaves the old response, which would go on asking. (`closed` says only that
+ * nothing more is asked for: a batch may still come, so the end is the batch's `streamClosed`.) */
+async function readOn({ url, live, headers, seen, cuts }) {
+  for (let offset = "-1", isWhole = false; !isWhole; ) {
+    const response = await stream({ url, offset, live, json: true, headers });
+    let leave;
+    isWhole = await new Promise((resolve, reject) => {
+      leave = response.subscribeJson(({ items, offset: next, streamClosed }) => {
+        seen.push(...items);
+        offset = next;
+        if (streamClosed) resolve(true);
+      });
+      response.closed.catch((error) => (/terminated|other side closed/.test(error.message) ? resolve(false) : reject(error)));
+    });
+    leave();
+    if (!isWhole) cuts.push(offset);
+  }
+}
+
+for (const live of ["long-poll", "sse"])
+  scene(`${live}, cut ${CUTS} times, gives each event once, in order`, async ({ world, token }) => {
+    const pick = random();
+    const gate = world.gate();
+    const words = Array.from({ length: 4 * CUTS }, (_, n) => ({ token: `w${n} ` }));
+    const { url, ids } = await start(world, token, [...words, { wait: gate.path }, { token: "end" }]);
+    const headers = { authorization: `Bearer ${token}` };
+    const seen = [];
+    const cuts = [];
+    world.network.trickle(256);
+    const read = readOn({ url, live, headers, seen, cuts });
+    for (let n = 0; n < CUTS; n++) {
+      const isCut = world.network.cutAfter(1 + pick(1 << pick(15)));
+      await until(() => isCut() || seen.length > words.length, "a cut, or all until the gate");
+      await world.network.cut();
+      await world.network.restore();
+    }
+    await gate.open();
+    await read;
+    assert.deepEqual(seen, await world.events(token, ids));
+    assert.ok(cuts.length > 0, "bodies broke off");
   });
 
 scene("a reader catches up, and another owner's stream is one that is not there", async ({ world, token }) => {

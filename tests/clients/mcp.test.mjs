@@ -57,6 +57,7 @@ holdsFor({
   name: "MCP",
   stops: true,
   replaysEnded: true,
+  endsInOutput: true,
   async open(world, token, sessionId) {
     let client, taskId, stop;
     const fresh = async () => {

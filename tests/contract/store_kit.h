@@ -1,4 +1,4 @@
-/* store_kit -- what the tests of stores share: opening either backend, short ways to say a batch
+/* store_kit -- what the tests of stores share: opening any backend, short ways to say a batch
  * and a question, and answers as text, to be compared.
  *
  * Thread:   one.
@@ -14,12 +14,14 @@
 #include "core/store_memory.h"
 #include "gateway/store/store_sqlite.h"
 #include "proto/event.h"
+#include "tests/contract/store_pg_kit.h"
 #include "tests/support/t.h"
 
 struct fixture {
     const struct store_ops *ops;
     void *store, *reader;
-    char dir[64]; /* "" for memory */
+    char dir[64]; /* "" for memory and PostgreSQL */
+    bool postgres;
     bool power;
     struct batch *batch;
     struct answer answer;
@@ -35,6 +37,13 @@ static inline void kit_open(struct fixture *f)
         if (store_sqlite_open(&options, &sqlite, error) < 0)
             fail_msg("%s", error);
         f->store = sqlite;
+    } else if (f->postgres) {
+        struct store_pg_options options = {.url = pg_kit_url(), .node = "test", .lease_s = 1};
+        struct store_pg *pg = NULL;
+        f->ops = &store_pg_ops;
+        if (store_pg_open(&options, &pg, error) < 0)
+            fail_msg("%s", error);
+        f->store = pg;
     } else {
         f->ops = &store_memory_ops;
         f->store = store_memory_new();
@@ -56,7 +65,7 @@ static inline void kit_shut(struct fixture *f)
 /* A restart; nothing for memory, which would forget. */
 static inline void kit_reopen(struct fixture *f)
 {
-    if (!f->dir[0])
+    if (!f->dir[0] && !f->postgres)
         return;
     kit_shut(f);
     kit_open(f);
@@ -72,6 +81,27 @@ static inline struct fixture *kit_new(bool sqlite)
     f->batch = batch_new();
     kit_open(f);
     return f;
+}
+
+/* On the tests' server; the store is empty. */
+static inline struct fixture *kit_new_pg(void)
+{
+    struct fixture *f = xcalloc(sizeof *f);
+    f->postgres = true;
+    pg_kit_empty();
+    f->batch = batch_new();
+    kit_open(f);
+    return f;
+}
+
+/* A store of several nodes leaves gaps between the keys of their lives. */
+static inline void assert_next_key(const struct fixture *f, const struct store_start *start,
+                                   int64_t next)
+{
+    if (f->postgres)
+        assert_true(start->next_key >= next);
+    else
+        assert_int_equal(start->next_key, next);
 }
 
 static inline void dir_remove(const char *path)
@@ -367,7 +397,7 @@ static inline void text_task(struct buf *out, const struct task_record *t)
         t->parent_task_id, t->parent_run_id,   t->parent_call_id, t->parent_agent_id,
         s->error_message,  s->output,          s->result,         s->undelivered,
         s->waiting_for,    s->answers,         t->ancestors,      t->context,
-        s->retracted};
+        s->retracted,      t->question_id};
     buf_putf(out, "task %lld %lld %d %d %d %lld %llu ", (long long)t->event_bytes,
              (long long)t->key, t->type, t->notify_on_complete, t->waits, (long long)t->created_at,
              (unsigned long long)t->mark);
@@ -392,6 +422,14 @@ static inline void text_answer(struct buf *out, int status, const struct answer 
         text_str(out, m->message_id);
         text_str(out, m->task_id);
         text_str(out, m->content);
+        text_str(out, m->parent_id);
+        text_str(out, m->siblings);
+        buf_putc(out, '\n');
+    }
+    if (a->tip.p) {
+        text_str(out, a->tip);
+        text_str(out, a->tip_task);
+        text_str(out, a->children);
         buf_putc(out, '\n');
     }
     for (size_t i = 0; i < a->n_conversations; i++) {
@@ -471,15 +509,15 @@ static inline size_t assert_lines(const struct answer *a, size_t i, int64_t key,
     return i;
 }
 
-/* For tests that run on both: see BOTH. */
-static inline int both_setup(void **state)
+/* For tests that run on all: see EACH. */
+static inline int each_setup(void **state)
 {
-    bool sqlite = strcmp(*state, "sqlite") == 0;
-    *state = kit_new(sqlite);
+    bool postgres = strcmp(*state, "postgres") == 0, sqlite = strcmp(*state, "sqlite") == 0;
+    *state = postgres ? kit_new_pg() : kit_new(sqlite);
     return 0;
 }
 
-static inline int both_teardown(void **state)
+static inline int each_teardown(void **state)
 {
     kit_free(*state);
     return 0;
@@ -500,8 +538,26 @@ static inline struct query about_task(const char *owner, const char *conversatio
 }
 
 // clang-format off
-#define ON(kind, test) {#test " (" kind ")", test, both_setup, both_teardown, kind}
+#define ON(kind, test) {#test " (" kind ")", test, each_setup, each_teardown, kind}
 // clang-format on
-#define BOTH(test) ON("memory", test), ON("sqlite", test)
+#define EACH(test) ON("memory", test), ON("sqlite", test), ON("postgres", test)
+
+/* Without a server, those on it are left out. */
+static inline int kit_run_all(const struct CMUnitTest *tests, size_t n)
+{
+    struct CMUnitTest *those = xcalloc(n * sizeof *those);
+    bool has_server = pg_kit_server() != NULL;
+    size_t taken = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *kind = tests[i].initial_state;
+        if (has_server || !kind || strcmp(kind, "postgres") != 0)
+            those[taken++] = tests[i];
+    }
+    if (taken < n)
+        print_message("%zu tests are skipped: there is no PostgreSQL server\n", n - taken);
+    int failed = _cmocka_run_group_tests("tests", those, taken, NULL, NULL);
+    free(those);
+    return failed;
+}
 
 #endif

@@ -138,6 +138,7 @@ static const struct query world_queries[] = {
      .status = STATUS_COMPLETED,
      .limit = 10},
     {.kind = QUERY_MESSAGES, .owner = {"alice", 5}, .conversation_id = {"c-one", 5}, .limit = 10},
+    {.kind = QUERY_PATH, .owner = {"alice", 5}, .conversation_id = {"c-one", 5}, .limit = 10},
     {.kind = QUERY_CONVERSATION, .owner = {"alice", 5}, .conversation_id = {"c-one", 5}},
     {.kind = QUERY_CONVERSATIONS, .owner = {"alice", 5}, .limit = 10},
     {.kind = QUERY_RESULTS, .owner = {"alice", 5}, .conversation_id = {"c-one", 5}, .limit = 10},

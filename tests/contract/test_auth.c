@@ -253,6 +253,35 @@ static void test_auth_without_a_folder_no_key_is_kept(void **state)
     assert_int_not_equal(access(in_folder("guest.key"), F_OK), 0);
 }
 
+/* Two gateways without a folder in common, and one with another secret. */
+static void test_auth_guests_of_one_cluster_are_the_same_everywhere(void **state)
+{
+    static const char secret[] = "0123456789abcdef0123456789abcdef\n";
+    struct config c = {.serves_guests = true,
+                       .cluster = {.secret_file = text(in_folder("cluster"))}};
+    struct identity made = {0}, seen = {0}, strange = {0};
+    struct buf faults = {0};
+    (void)state;
+
+    kit_write(c.cluster.secret_file, secret, sizeof secret - 1);
+    struct auth *one = auth_open(&c, NULL, &faults), *two = auth_open(&c, "/nowhere", &faults);
+    kit_write(c.cluster.secret_file, "x0123456789abcdef0123456789abcdef", 33);
+    struct auth *other = auth_open(&c, NULL, &faults);
+    assert_true(one && two && other);
+    bool same = check(one, STR_NULL, &made) && check(two, buf_str(&made.token), &seen) &&
+                strcmp(made.owner, seen.owner) == 0;
+    bool refused = !check(other, buf_str(&made.token), &strange);
+    kit_write(c.cluster.secret_file, secret, 31);
+    struct auth *weak = auth_open(&c, NULL, &faults);
+    bool said = strstr(faults.bytes, "cluster.secret_file: must have at least 32 bytes\n") != NULL;
+    auth_close(one);
+    auth_close(two);
+    auth_close(other);
+    buf_done(&faults);
+    buf_done(&made.token);
+    assert_true(same && refused && !weak && said);
+}
+
 /* --- tokens for developers -------------------------------------------------------------------- */
 
 static void test_auth_token_is_taken_by_its_own_gateway(void **state)
@@ -358,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_auth_guest_key_is_made_private_and_kept),
         cmocka_unit_test(test_auth_guest_key_that_is_none_is_a_fault),
         cmocka_unit_test(test_auth_without_a_folder_no_key_is_kept),
+        cmocka_unit_test(test_auth_guests_of_one_cluster_are_the_same_everywhere),
         cmocka_unit_test(test_auth_token_is_taken_by_its_own_gateway),
         cmocka_unit_test(test_auth_token_is_refused_with_a_reason),
         cmocka_unit_test(test_auth_bearer_takes_only_bearer),

@@ -258,7 +258,7 @@ static void test_config_models_have_the_keys_of_their_api(void **state)
         {MODEL("'api':'anthropic','thinking_tokens':5,'max_tokens':5"),
          "models[0].thinking_tokens: must be less than max_tokens\n"},
         {json("{'agents':[{'name':'a','kind':'source','budget':{'tokens':5}}]}"),
-         "agents[0].budget: is for agents of kind react only\n"},
+         "agents[0].budget: an agent of kind source has none\n"},
     };
     struct config c;
     (void)state;
@@ -362,6 +362,33 @@ static void test_config_workers_and_their_agents_name_each_other(void **state)
                   "workers[1].agents[1]: must name an agent of kind worker\n");
 }
 
+static void test_config_postgres_has_what_it_needs(void **state)
+{
+    struct config c;
+    (void)state;
+
+    c = load(json("{'store':{'kind':'postgres','url_file':'u'},'cluster':{'secret_file':'s'}}"),
+             NULL);
+    assert_int_equal(c.store.durability, DURABLE_POWER);
+    assert_int_equal(c.cluster.lease_s, 10);
+    assert_true(c.cluster.node && c.cluster.node[0]);
+    config_done(&c);
+    c = load(json("{'store':{'kind':'postgres','url_file':'u','durability':'replicated'}," KEYS
+                  "},'cluster':{'node':'n'}}"),
+             NULL); /* without guests nothing comes from the secret */
+    assert_string_equal(c.cluster.node, "n");
+    config_done(&c);
+    assert_faults(json("{'store':{'kind':'postgres','durability':'process'}}"),
+                  "store.durability: must be \"power\" or \"replicated\" with store.kind "
+                  "\"postgres\": a crash of the server would lose what was acknowledged\n"
+                  "store.url_file: is missing: store.kind \"postgres\" needs it\n"
+                  "cluster.secret_file: is missing: guests must be the same on every machine (or "
+                  "configure auth.keys)\n");
+    assert_faults(json("{'store':{'durability':'replicated','url_file':'u'}}"),
+                  "store.durability: \"replicated\" needs store.kind \"postgres\"\n"
+                  "store.url_file: needs store.kind \"postgres\"\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,6 +404,7 @@ int main(void)
         cmocka_unit_test(test_config_mcp_servers_are_programs_or_urls),
         cmocka_unit_test(test_config_agents_list_tools_of_mcp_servers),
         cmocka_unit_test(test_config_workers_and_their_agents_name_each_other),
+        cmocka_unit_test(test_config_postgres_has_what_it_needs),
         cmocka_unit_test(test_config_other_rules),
     };
     return cmocka_run_group_tests(tests, make_file, drop_file);

@@ -1,14 +1,14 @@
-/* One suite for every store, on both backends: tasks, their lines and inboxes. */
+/* One suite for every store, on all backends: tasks, their lines and inboxes. */
 #include "tests/contract/store_kit.h"
 
 /* --- tasks ------------------------------------------------------------------------------------ */
 
-static void test_empty_store_starts_at_key_one(void **state)
+static void test_empty_store_starts(void **state)
 {
     struct fixture *f = *state;
     struct store_start start;
     assert_int_equal(f->ops->start(f->store, &start), STORE_OK);
-    assert_int_equal(start.next_key, 1);
+    assert_next_key(f, &start, 1);
     assert_string_equal(start.newest_id, "");
     commit(f); /* an empty batch is a batch */
     assert_int_equal(ask_status(f, about_task("o", "c", "t")), STORE_NOT_FOUND);
@@ -557,25 +557,25 @@ static void test_what_was_retracted_stays_with_the_record(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_empty_store_starts_at_key_one),
-        BOTH(test_task_comes_back_as_it_was_put),
-        BOTH(test_task_is_found_by_all_three_ids_only),
-        BOTH(test_task_set_changes_the_changing_half),
-        BOTH(test_context_is_kept_until_the_task_has_ended),
-        BOTH(test_tasks_are_listed_newest_first),
-        BOTH(test_tasks_that_are_turns_are_of_type_chat_and_notice),
-        BOTH(test_results_are_ended_background_tasks_not_acked),
-        BOTH(test_live_tasks_of_all_owners_by_key),
-        BOTH(test_request_key_finds_its_task),
-        BOTH(test_tails_hold_exactly_what_is_not_sealed),
-        BOTH(test_tails_come_in_pages),
-        BOTH(test_blocks_from_any_position),
-        BOTH(test_a_long_tail_becomes_several_blocks),
-        BOTH(test_inbox_is_taken_up_to_a_position),
-        BOTH(test_inbox_loses_single_positions),
-        BOTH(test_mark_is_replaced_and_goes_with_the_end),
-        BOTH(test_notes_come_by_number_and_go_with_the_end),
-        BOTH(test_what_was_retracted_stays_with_the_record),
+        EACH(test_empty_store_starts),
+        EACH(test_task_comes_back_as_it_was_put),
+        EACH(test_task_is_found_by_all_three_ids_only),
+        EACH(test_task_set_changes_the_changing_half),
+        EACH(test_context_is_kept_until_the_task_has_ended),
+        EACH(test_tasks_are_listed_newest_first),
+        EACH(test_tasks_that_are_turns_are_of_type_chat_and_notice),
+        EACH(test_results_are_ended_background_tasks_not_acked),
+        EACH(test_live_tasks_of_all_owners_by_key),
+        EACH(test_request_key_finds_its_task),
+        EACH(test_tails_hold_exactly_what_is_not_sealed),
+        EACH(test_tails_come_in_pages),
+        EACH(test_blocks_from_any_position),
+        EACH(test_a_long_tail_becomes_several_blocks),
+        EACH(test_inbox_is_taken_up_to_a_position),
+        EACH(test_inbox_loses_single_positions),
+        EACH(test_mark_is_replaced_and_goes_with_the_end),
+        EACH(test_notes_come_by_number_and_go_with_the_end),
+        EACH(test_what_was_retracted_stays_with_the_record),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return kit_run_all(tests, countof(tests));
 }

@@ -157,8 +157,8 @@ static void test_deleted_conversation_leaves_nothing(void **state)
     commit(f);
     kit_reopen(f);
     assert_int_equal(f->ops->start(f->store, &start), STORE_OK);
-    assert_int_equal(start.next_key, 12); /* never used again */
-    put_task(f, 12, "o", "c", "t1");      /* the ids are free again */
+    assert_next_key(f, &start, 12);  /* never used again */
+    put_task(f, 12, "o", "c", "t1"); /* the ids are free again */
     put_message(f, "o", "c", "m1", "x");
     commit(f);
 }
@@ -220,7 +220,7 @@ static void test_start_knows_the_newest_id(void **state)
     commit(f);
     kit_reopen(f);
     assert_int_equal(f->ops->start(f->store, &start), STORE_OK);
-    assert_int_equal(start.next_key, 6);
+    assert_next_key(f, &start, 6);
     assert_string_equal(start.newest_id, "01BX5ZZKBKACTAV9WEVGEMMVS0");
 }
 
@@ -261,7 +261,7 @@ static void test_batch_that_fails_changes_nothing(void **state)
         assert_int_equal(a->n_blocks, 1);
         assert_lines(a, 0, 1, 1, 2);
         assert_int_equal(f->ops->start(f->store, &start), STORE_OK);
-        assert_int_equal(start.next_key, 2);
+        assert_next_key(f, &start, 2);
     }
     put_lines(f, 1, 3, 3); /* and the next one works */
     put_seal(f, 1, 1, 4);
@@ -292,15 +292,15 @@ static void test_answer_beyond_its_bytes_ends_early(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_messages_newest_that_fit_oldest_first),
-        BOTH(test_title_is_set_once_unless_forced),
-        BOTH(test_conversations_newest_change_first),
-        BOTH(test_deleted_conversation_leaves_nothing),
-        BOTH(test_notices_wait_until_they_are_taken),
-        BOTH(test_notice_turns_are_counted_until_a_user_speaks),
-        BOTH(test_start_knows_the_newest_id),
-        BOTH(test_batch_that_fails_changes_nothing),
-        BOTH(test_answer_beyond_its_bytes_ends_early),
+        EACH(test_messages_newest_that_fit_oldest_first),
+        EACH(test_title_is_set_once_unless_forced),
+        EACH(test_conversations_newest_change_first),
+        EACH(test_deleted_conversation_leaves_nothing),
+        EACH(test_notices_wait_until_they_are_taken),
+        EACH(test_notice_turns_are_counted_until_a_user_speaks),
+        EACH(test_start_knows_the_newest_id),
+        EACH(test_batch_that_fails_changes_nothing),
+        EACH(test_answer_beyond_its_bytes_ends_early),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return kit_run_all(tests, countof(tests));
 }

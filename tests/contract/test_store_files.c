@@ -201,10 +201,10 @@ static void test_files_go_with_their_conversation_and_share_their_bytes(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_file_is_found_by_all_three_and_by_its_upload),
-        BOTH(test_what_nobody_names_expires),
-        BOTH(test_files_go_with_the_last_task_that_names_them),
-        BOTH(test_files_go_with_their_conversation_and_share_their_bytes),
+        EACH(test_file_is_found_by_all_three_and_by_its_upload),
+        EACH(test_what_nobody_names_expires),
+        EACH(test_files_go_with_the_last_task_that_names_them),
+        EACH(test_files_go_with_their_conversation_and_share_their_bytes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return kit_run_all(tests, countof(tests));
 }

@@ -17,7 +17,7 @@ struct known {
 };
 
 struct world {
-    struct fixture *memory, *sqlite;
+    struct fixture *memory, *other;
     uint64_t random;
     struct known tasks[MAX_TASKS];
     size_t n_tasks;
@@ -62,6 +62,9 @@ static void step_new(struct world *w, struct fixture *f)
     t.type = (enum task_type)pick(w, 4);
     t.waits = pick(w, 2);
     t.ancestors = pick(w, 2) ? STR("above") : STR_NULL;
+    char question[TASK_ID_LEN + 1];
+    snprintf(question, sizeof question, "01HF%022u", pick(w, w->next_id + 1));
+    t.question_id = pick(w, 3) == 0 ? str_of(question) : STR_NULL;
     t.context = pick(w, 3) == 0 ? STR("[{\"role\":\"user\"}]") : STR_NULL;
     t.parts = pick(w, 3) == 0 ? STR("[{\"type\":\"text\"}]") : STR_NULL;
     t.state.status = STATUS_PENDING;
@@ -90,7 +93,7 @@ static void step_state(struct world *w, struct fixture *f, struct known *k)
 static void commit_both(struct world *w)
 {
     struct fixture *f = w->memory;
-    int status = w->sqlite->ops->commit(w->sqlite->store, f->batch);
+    int status = w->other->ops->commit(w->other->store, f->batch);
     assert_int_equal(commit_status(f), status);
 }
 
@@ -198,6 +201,32 @@ static void step_notice(struct world *w, struct fixture *f)
         put_notice_take(f, pick(w, (unsigned)w->next_key));
 }
 
+/* A message of a task that is known, anywhere in a tree; or another branch is chosen. */
+static void step_message(struct world *w, struct fixture *f, const char *id)
+{
+    const struct known *k = w->n_tasks ? &w->tasks[pick(w, (unsigned)w->n_tasks)] : NULL;
+    char other[TASK_ID_LEN + 1];
+    snprintf(other, sizeof other, "01HF%022u", pick(w, w->next_id + 1));
+    struct message_record m = {.message_id = str_of(id),
+                               .task_id = k ? str_of(k->id) : STR_NULL,
+                               .parent_id = pick(w, 3) ? str_of(other) : STR_NULL,
+                               .behind = k && pick(w, 4) == 0 ? str_of(k->id) : STR_NULL,
+                               .content = STR("some words"),
+                               .role = (enum message_role)pick(w, 3),
+                               .created_at = 70 + pick(w, 20)};
+    struct op op = {.kind = pick(w, 4) ? OP_MESSAGE : OP_BRANCH,
+                    .owner = str_of(k ? k->owner : ANY(w, owners)),
+                    .conversation_id = str_of(k ? k->conversation : ANY(w, conversations)),
+                    .place = (enum message_place)pick(w, 4)};
+    if (op.kind == OP_MESSAGE)
+        op.message = &m;
+    else
+        op.key = str_of(other);
+    if (op.kind == OP_BRANCH && k && pick(w, 2))
+        op.task_id = str_of(k->id);
+    batch_put(f->batch, &op);
+}
+
 static void step_conversation(struct world *w, struct fixture *f)
 {
     char id[TASK_ID_LEN + 1];
@@ -205,7 +234,7 @@ static void step_conversation(struct world *w, struct fixture *f)
     if (pick(w, 3) == 0) {
         step_notice(w, f);
     } else if (pick(w, 2)) {
-        put_message(f, ANY(w, owners), ANY(w, conversations), id, "some words");
+        step_message(w, f, id);
     } else {
         put_conversation(f, ANY(w, owners), ANY(w, conversations), pick(w, 2) ? id : NULL,
                          pick(w, 4) == 0, 100 + pick(w, 50));
@@ -263,8 +292,8 @@ static void compare(struct world *w, struct query q)
     struct buf expected = {0}, got = {0};
     int status = ask_status(w->memory, q);
     text_answer(&expected, status, &w->memory->answer);
-    status = ask_status(w->sqlite, q);
-    text_answer(&got, status, &w->sqlite->answer);
+    status = ask_status(w->other, q);
+    text_answer(&got, status, &w->other->answer);
     bool same = str_eq(buf_str(&expected), buf_str(&got));
     if (!same)
         print_error("query %d\nexpected:\n%sgot:\n%s", q.kind, expected.bytes, got.bytes);
@@ -276,7 +305,7 @@ static void compare(struct world *w, struct query q)
 static void compare_retention(struct world *w)
 {
     for (int i = 0; i < 10; i++) /* what deleted conversations had counts until it is collected */
-        w->sqlite->ops->idle(w->sqlite->store);
+        w->other->ops->idle(w->other->store);
     compare(w, (struct query){.kind = QUERY_EXPIRED, .at = 100 + pick(w, 25), .limit = pick(w, 4)});
     compare(w, (struct query){.kind = QUERY_FULL, .at = 1000 * pick(w, 9), .limit = pick(w, 3)});
     compare(w, (struct query){.kind = QUERY_FULL, .before = STR("ann")});
@@ -292,14 +321,15 @@ static void compare_retention(struct world *w)
 
 static void compare_conversation(struct world *w, const char *owner, const char *conversation)
 {
-    static const enum query_kind kinds[] = {QUERY_TASKS, QUERY_MESSAGES, QUERY_CONVERSATION,
-                                            QUERY_CONVERSATIONS, QUERY_RESULTS};
+    static const enum query_kind kinds[] = {QUERY_TASKS,         QUERY_MESSAGES, QUERY_CONVERSATION,
+                                            QUERY_CONVERSATIONS, QUERY_RESULTS,  QUERY_PATH};
     char before[TASK_ID_LEN + 1];
     snprintf(before, sizeof before, "01HF%022u", pick(w, w->next_id + 1));
     for (size_t i = 0; i < countof(kinds); i++) {
         struct query q = {.kind = kinds[i],
                           .owner = str_of(owner),
                           .conversation_id = str_of(conversation),
+                          .siblings = true,
                           .limit = pick(w, 5)};
         compare(w, q);
         q.max_bytes = pick(w, 300);
@@ -309,6 +339,11 @@ static void compare_conversation(struct world *w, const char *owner, const char 
         q.before = kinds[i] == QUERY_CONVERSATIONS ? str_of(ANY(w, conversations)) : str_of(before);
         compare(w, q);
     }
+    struct query turn = {.kind = QUERY_TURN,
+                         .owner = str_of(owner),
+                         .conversation_id = str_of(conversation),
+                         .key = str_of(before)};
+    compare(w, turn);
 }
 
 static void compare_task(struct world *w, const struct known *k)
@@ -319,10 +354,15 @@ static void compare_task(struct world *w, const struct known *k)
                       .task_id = str_of(k->id),
                       .after = pick(w, (unsigned)k->head + 3),
                       .max_bytes = pick(w, 3000)};
-    static const enum query_kind kinds[] = {QUERY_TASK, QUERY_BLOCKS, QUERY_INBOX, QUERY_NOTES};
+    static const enum query_kind kinds[] = {QUERY_TASK,  QUERY_BLOCKS, QUERY_INBOX,
+                                            QUERY_NOTES, QUERY_PATH,   QUERY_TURN};
+    q.key = str_of(k->id); /* of QUERY_TURN */
     for (size_t i = 0; i < countof(kinds); i++) {
         q.kind = kinds[i];
+        if (q.kind == QUERY_PATH)
+            q.key = STR_NULL; /* above the task's question */
         compare(w, q);
+        q.key = str_of(k->id);
     }
 }
 
@@ -339,12 +379,12 @@ static void compare_files(struct world *w)
         }
     for (size_t i = 0; i < countof(blobs); i++) {
         struct query q = {.kind = QUERY_BLOB, .key = str_of(blobs[i])};
-        assert_int_equal(ask_status(w->memory, q), ask_status(w->sqlite, q));
+        assert_int_equal(ask_status(w->memory, q), ask_status(w->other, q));
     }
     struct query gone = {.kind = QUERY_FILES_GONE};
-    assert_int_equal(ask(w->memory, gone)->n_files, ask(w->sqlite, gone)->n_files);
+    assert_int_equal(ask(w->memory, gone)->n_files, ask(w->other, gone)->n_files);
     for (size_t i = 0; i < w->memory->answer.n_files; i++) {
-        const struct file_record *a = &w->memory->answer.files[i], *b = &w->sqlite->answer.files[i];
+        const struct file_record *a = &w->memory->answer.files[i], *b = &w->other->answer.files[i];
         assert_true(str_eq(a->blob, b->blob) && a->shares == b->shares);
     }
 }
@@ -353,8 +393,8 @@ static void compare_all(struct world *w)
 {
     struct store_start a, b;
     assert_int_equal(w->memory->ops->start(w->memory->store, &a), STORE_OK);
-    assert_int_equal(w->sqlite->ops->start(w->sqlite->store, &b), STORE_OK);
-    assert_int_equal(a.next_key, b.next_key);
+    assert_int_equal(w->other->ops->start(w->other->store, &b), STORE_OK);
+    assert_next_key(w->other, &b, a.next_key);
     assert_string_equal(a.newest_id, b.newest_id);
     compare(w, (struct query){.kind = QUERY_LIVE});
     compare(w, (struct query){.kind = QUERY_LIVE, .limit = 3, .after = pick(w, 20)});
@@ -394,7 +434,7 @@ static void fail_both(struct world *w)
     step_task(w, w->memory);
     step_conversation(w, w->memory);
     put_task(w->memory, taken->key, "ann", "c-9", "again");
-    int status = w->sqlite->ops->commit(w->sqlite->store, w->memory->batch);
+    int status = w->other->ops->commit(w->other->store, w->memory->batch);
     assert_int_equal(status, STORE_IO);
     assert_int_equal(commit_status(w->memory), STORE_IO);
     memcpy(w->tasks, before, sizeof before);
@@ -402,29 +442,44 @@ static void fail_both(struct world *w)
     w->next_key = next;
 }
 
-static int setup(void **state)
+static int world_setup(void **state, struct fixture *(*make)(void))
 {
     struct world *w = xcalloc(sizeof *w);
     const char *seed = getenv("SEED");
     w->random = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000 + (uint64_t)getpid();
     print_message("SEED=%llu\n", (unsigned long long)w->random);
     w->memory = kit_new(false);
-    w->sqlite = kit_new(true);
+    w->other = make();
     w->next_key = 1;
     *state = w;
     return 0;
+}
+
+static struct fixture *make_sqlite(void)
+{
+    return kit_new(true);
+}
+
+static int setup_sqlite(void **state)
+{
+    return world_setup(state, make_sqlite);
+}
+
+static int setup_pg(void **state)
+{
+    return world_setup(state, kit_new_pg);
 }
 
 static int teardown(void **state)
 {
     struct world *w = *state;
     kit_free(w->memory);
-    kit_free(w->sqlite);
+    kit_free(w->other);
     free(w);
     return 0;
 }
 
-static void test_sqlite_answers_as_the_naive_store_does(void **state)
+static void test_store_answers_as_the_naive_one_does(void **state)
 {
     struct world *w = *state;
     for (int i = 0; i < ROUNDS; i++) {
@@ -433,9 +488,9 @@ static void test_sqlite_answers_as_the_naive_store_does(void **state)
         if (pick(w, 8) == 0)
             fail_both(w);
         if (pick(w, 3) == 0)
-            w->sqlite->ops->idle(w->sqlite->store);
+            w->other->ops->idle(w->other->store);
         if (pick(w, 20) == 0)
-            kit_reopen(w->sqlite);
+            kit_reopen(w->other);
         if (pick(w, 5) == 0 || i == ROUNDS - 1)
             compare_all(w);
     }
@@ -444,8 +499,10 @@ static void test_sqlite_answers_as_the_naive_store_does(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_sqlite_answers_as_the_naive_store_does, setup,
-                                        teardown),
+        {"sqlite answers as the naive store does", test_store_answers_as_the_naive_one_does,
+         setup_sqlite, teardown, "sqlite"},
+        {"postgres answers as the naive store does", test_store_answers_as_the_naive_one_does,
+         setup_pg, teardown, "postgres"},
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return kit_run_all(tests, countof(tests));
 }

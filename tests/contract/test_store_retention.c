@@ -240,7 +240,7 @@ static void test_live_task_is_never_removed(void **state)
                      0);
     assert_int_equal(
         ask(f, (struct query){.kind = QUERY_OLDEST_EVENTS, .owner = STR("o")})->n_tasks, 0);
-    if (!f->dir[0])
+    if (!f->dir[0] && !f->postgres)
         return; /* the naive store asserts it */
     put_task_remove(f, 1, "o", "c", id_of[1], 0, 1000);
     put_events_remove(f, 1, "o", 0);
@@ -252,13 +252,13 @@ static void test_live_task_is_never_removed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_ended_tasks_are_found_by_age_and_owner),
-        BOTH(test_usage_counts_blocks_and_ended_records),
-        BOTH(test_removed_events_leave_the_record),
-        BOTH(test_removed_events_do_not_come_back_with_a_start),
-        BOTH(test_removed_task_takes_its_own_and_nothing_else),
-        BOTH(test_conversation_goes_with_its_last_task),
-        BOTH(test_live_task_is_never_removed),
+        EACH(test_ended_tasks_are_found_by_age_and_owner),
+        EACH(test_usage_counts_blocks_and_ended_records),
+        EACH(test_removed_events_leave_the_record),
+        EACH(test_removed_events_do_not_come_back_with_a_start),
+        EACH(test_removed_task_takes_its_own_and_nothing_else),
+        EACH(test_conversation_goes_with_its_last_task),
+        EACH(test_live_task_is_never_removed),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return kit_run_all(tests, countof(tests));
 }

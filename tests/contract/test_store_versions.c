@@ -36,6 +36,38 @@ static size_t texts_of(sqlite3 *db, const char *sql, char **ret, size_t max)
     return n;
 }
 
+/* A row's sum is of what it had then. */
+static void write_old_sums(sqlite3 *db, int version)
+{
+    static const struct {
+        int first, last;
+        const char *sql;
+    } sums[] = {
+        {6, 6,
+         "UPDATE conversations SET crc = row_crc(owner, conversation_id, title, agent, "
+         "updated_at, notices)"},
+        {6, 7,
+         "UPDATE tasks SET long_crc = row_crc(task_key, output, result, undelivered, "
+         "answers)"},
+        {7, 8,
+         "UPDATE conversations SET crc = row_crc(owner, conversation_id, title, agent, "
+         "updated_at, notices, unlisted)"},
+        {6, 8,
+         "UPDATE tasks SET fixed_crc = row_crc(task_key, type, notify_on_complete, waits, "
+         "created_at, owner, conversation_id, task_id, agent, name, description, "
+         "parent_task_id, parent_run_id, parent_call_id, parent_agent_id, ancestors)"},
+        {6, 8,
+         "UPDATE messages SET crc = row_crc(owner, conversation_id, message_id, task_id, "
+         "role, partial, created_at, content)"},
+        {6, 9,
+         "UPDATE tasks SET input_crc = (SELECT row_crc(i.task_key, i.input, i.metadata) FROM "
+         "inputs i WHERE i.task_key = tasks.task_key) WHERE input_crc IS NOT NULL"},
+    };
+    for (size_t i = 0; i < countof(sums); i++)
+        if (version >= sums[i].first && version <= sums[i].last)
+            run(db, sums[i].sql);
+}
+
 /* The rows of the new database in the tables of an older one: what it had of columns, they had the
  * same meaning. */
 static void write_old(const char *old_path, const char *new_path, int version)
@@ -64,16 +96,7 @@ static void write_old(const char *old_path, const char *new_path, int version)
         free(columns);
         free(tables[i]);
     }
-    if (version == 6) /* the sum is of what a conversation had then */
-        run(db, "UPDATE conversations SET crc = row_crc(owner, conversation_id, title, agent, "
-                "updated_at, notices)");
-    if (version == 6 || version == 7)
-        run(db, "UPDATE tasks SET long_crc = row_crc(task_key, output, result, undelivered, "
-                "answers)");
-    if (version >= 6) /* an input had no parts */
-        run(db,
-            "UPDATE tasks SET input_crc = (SELECT row_crc(i.task_key, i.input, i.metadata) FROM "
-            "inputs i WHERE i.task_key = tasks.task_key) WHERE input_crc IS NOT NULL");
+    write_old_sums(db, version);
     buf_clear(&sql);
     buf_putf(&sql, "PRAGMA user_version = %d", version);
     run(db, sql.bytes);
@@ -177,9 +200,90 @@ static void test_every_older_version_becomes_this_one(void **state)
     kit_open(f);
 }
 
+static void say(struct fixture *f, const char *id, const char *task, enum message_role role)
+{
+    struct message_record m = {
+        .message_id = str_of(id), .task_id = str_of(task), .content = str_of(id), .role = role};
+    batch_put(f->batch, &(struct op){.kind = OP_MESSAGE,
+                                     .owner = STR("o"),
+                                     .conversation_id = STR("c"),
+                                     .message = &m,
+                                     .place = role == ROLE_ASSISTANT ? PLACE_ANSWER : PLACE_TIP});
+}
+
+#define AT_WORK "01000000000000000000000005"
+
+/* Tasks that ran side by side, one without an answer, and one still at work; another owner's
+ * conversation of the same name. */
+static void make_conversation(struct fixture *f)
+{
+    struct task_record t = task_of(5, "o", "c", AT_WORK);
+    t.state.status = STATUS_PENDING;
+    put_record(f, t);
+    world_lines(f, OP_LINES, 5, 1, 1, 0);
+    say(f, "m1", "t1", ROLE_USER);
+    say(f, "m2", "t2", ROLE_USER);
+    say(f, "m3", "t2", ROLE_ASSISTANT);
+    say(f, "m4", "t1", ROLE_ASSISTANT);
+    say(f, "m5", "t3", ROLE_USER);
+    say(f, "m6", NULL, ROLE_SYSTEM);
+    say(f, "m7", "t4", ROLE_USER);
+    say(f, "m8", AT_WORK, ROLE_USER);
+    say(f, "m9", "t4", ROLE_ASSISTANT);
+    put_message(f, "p", "c", "m0", "x");
+    commit(f);
+}
+
+static void assert_straight(struct fixture *f, const char *expected, const char *task)
+{
+    struct query q = about(QUERY_PATH, "o", "c");
+    struct buf path = {0};
+    q.siblings = true;
+    const struct answer *a = ask(f, q);
+    for (size_t i = 0; i < a->n_messages; i++) {
+        buf_putstr(&path, a->messages[i].message_id);
+        assert_null(a->messages[i].siblings.p);
+        assert_true(i == 0 ? !a->messages[i].parent_id.p
+                           : str_eq(a->messages[i].parent_id, a->messages[i - 1].message_id));
+    }
+    assert_string_equal(path.bytes, expected);
+    buf_done(&path);
+    if (task)
+        assert_str(a->tip_task, task);
+    else
+        assert_null(a->tip_task.p);
+}
+
+static void test_older_conversation_is_one_straight_branch(void **state)
+{
+    struct fixture *f = *state;
+    char new_path[128], path[128];
+    make_conversation(f);
+    kit_shut(f);
+    snprintf(new_path, sizeof new_path, "%s.new.db", f->dir);
+    snprintf(path, sizeof path, "%s/holdfast.db", f->dir);
+    assert_int_equal(rename(path, new_path), 0);
+    for (int version = 1; version < 9; version++) {
+        (void)unlink(path);
+        write_old(path, new_path, version);
+        kit_open(f);
+        assert_straight(f, "m1m4m2m3m5m6m7m9m8", AT_WORK);
+        say(f, "n1", "t6", ROLE_USER); /* behind the one that is still at work */
+        say(f, "n2", AT_WORK, ROLE_ASSISTANT);
+        commit(f);
+        assert_straight(f, "m1m4m2m3m5m6m7m9m8n2n1", "t6");
+        assert_sound(path);
+        kit_shut(f);
+    }
+    (void)unlink(new_path);
+    kit_open(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_older_conversation_is_one_straight_branch, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_every_older_version_becomes_this_one, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,7 @@ static void check_calls(const struct react_calls *c)
 static void go_on(struct recall *r)
 {
     struct react_calls calls = {0};
-    struct react_budget budget = {0};
+    struct budget budget = {0};
     react_again_move(r, &calls);
     react_again_move_budget(r, &budget, 1000);
     check_calls(&calls);

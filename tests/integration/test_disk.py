@@ -5,12 +5,14 @@ Needs to mount one: where that is not allowed, the tests say so and are skipped.
 
 import contextlib
 import os
+import random
 import re
 import subprocess
 import time
 
 import pytest
 
+from continuing import Round, begun, clean, lasting
 from gateway import BINARY, SCALE, WAIT_S, Gateway, script_agent, wait_until, wrongs
 from holdfast import TERMINAL, Client, new_id
 
@@ -266,3 +268,39 @@ def test_read_only_disk_is_a_clear_failure_at_the_start_and_doctor_reads_it(ext4
         ext4.unmount()
         ext4.mount()
         gateway.start()
+
+
+def test_kept_programs_and_a_model_go_on_behind_a_full_disk(disk, tmp_path):
+    """Killed while nothing can be committed, and started before there is room again."""
+    agents = [lasting("lasting", default=True), {"name": "react", "kind": "react", "model": "builtin"}]
+    with Gateway({"agents": agents, "store": {"retry_s": 60}}, folder=disk, lasting=True) as gateway:
+        with Client(gateway) as client:
+            token = client.token
+        gateway.path = lambda name: str(tmp_path / name)  # the agents' own logs have room
+        current = Round(gateway, token, random.Random(1)).begin("full", 2)
+        with Client(gateway, token=token) as client:
+            slow = client.chat("write 400 words slowly", agent="react")
+            client.event(slow, "token")
+        begun(current.tasks)
+        with contextlib.suppress(OSError):  # it is full when this comes last, too
+            fill(disk, MIB // 2)
+        wait_until(lambda: not is_ready(gateway), "the disk to be full")
+        gateway.kill()
+        gateway.spawn()
+        first = gateway.printed  # a line when it is ready, "" when it gives up
+        wait_until(lambda: not first.empty() or "commits_fail" in gateway.tail(), "the start to meet the full disk")
+        (disk / "filler").unlink()
+        if gateway.process.poll() is not None:
+            gateway.kill()
+            gateway.start()
+        else:
+            gateway.port = int(re.search(r':(\d+)"', first.get(timeout=WAIT_S))[1])
+        for record in current.finish():
+            assert record["status"] == "completed", record["error"]
+        with Client(gateway, token=token) as client:
+            events = client.replay(slow, 0)
+            resumed = [event["seq"] for event in events if event["event"] == "task.resumed"]
+            assert resumed, "it had ended before"
+            client.wait_terminal(slow)
+            assert client.task(slow)["status"] == "completed"
+        clean(gateway)

@@ -37,7 +37,7 @@ def debian(folder, variant):
 def inside(root, *words, user="0:0", status=0):
     done = subprocess.run(["chroot", f"--userspec={user}", str(root), *words], capture_output=True, text=True,
                           check=False, timeout=LONG_S, stdin=subprocess.DEVNULL,
-                          env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive"})
+                          env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", "DEBIAN_FRONTEND": "noninteractive"})
     assert done.returncode == status, done.stderr
     return done.stdout
 
@@ -112,11 +112,12 @@ def test_image_runs_read_only_without_root_and_reaps(image, tmp_path):
     words = first + json.loads(packaging.of(packaging.stage(1), "CMD")[0])
     script = ('mount --bind "$1" "$1" && mount --bind "$2" "$1/var/lib/holdfast" && mount -t proc proc "$1/proc" && '
               'mount -o remount,ro,bind "$1" && cd "$1" && root=$1 && shift 2 && '
-              'exec setpriv --no-new-privs --bounding-set=-all chroot --userspec=10001:10001 "$root" "$@"')
+              'exec chroot "$root" setpriv --reuid=10001 --regid=10001 --clear-groups --no-new-privs --bounding-set=-all "$@"')
     with subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", script, "sh",
                            str(image), str(volume), *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        pid = 0
         try:
-            process.stdout.readline()
+            assert process.stdout.readline(), "it serves"
             pid = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
             status = pathlib.Path("/proc", pid, "status").read_text()
             assert re.search(r"^Uid:\s+10001", status, re.M) and re.search(r"^CapEff:\s+0+$", status, re.M)
@@ -131,7 +132,7 @@ def test_image_runs_read_only_without_root_and_reaps(image, tmp_path):
             wait_until(lambda: subprocess.run([*enter, "test", "-e", f"/proc/{inner}"], check=False).returncode,
                        "the orphan is gone")
         finally:
-            os.kill(int(pid), 15)
+            os.kill(int(pid) or process.pid, 15)
         assert process.wait(WAIT_S) in (0, 143)
     assert (volume / "holdfast.db").exists()
 
@@ -170,7 +171,8 @@ def test_chart_is_sound_and_its_values_reach_the_objects(helm, tmp_path):
     kinds = {document["kind"]: document for document in objects}
     pod = kinds["StatefulSet"]["spec"]["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] == 120
-    assert json.loads(kinds["ConfigMap"]["data"]["config.json"]) == {**values["config"], "listen": "0.0.0.0:8080"}
+    assert json.loads(kinds["ConfigMap"]["data"]["config.json"]) == {
+        **values["config"], "listen": "0.0.0.0:8080", "log": {"format": "json"}}, "with what the values leave alone"
     assert {"name": "keys", "mountPath": "/etc/holdfast/keys", "readOnly": True} in pod["containers"][0]["volumeMounts"]
     assert kinds["Ingress"]["spec"]["rules"][0]["host"] == "chat.example"
 

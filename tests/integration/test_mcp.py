@@ -7,25 +7,12 @@ import os
 import pytest
 
 from gateway import wait_until
-from holdfast import Client, ids
+from holdfast import Client, ids, names
 from mcp_kit import Talk, agent, data, gateway_of, heard, of, offered, results, scripted, steps, turn
-from model_server import ModelServer
 
 ERAS = ["new", "old"]
 FORM = {"message": "How many?", "requestedSchema": {
     "type": "object", "properties": {"count": {"type": "integer", "minimum": 1}}, "required": ["count"]}}
-
-
-@pytest.fixture(scope="module")
-def model():
-    running = ModelServer()
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("mcp")
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +33,6 @@ def gateway(model, folder):
                agent("wrong", "mcp:new/nope")]
     with gateway_of(model, servers, agents) as running:
         yield running
-
-
-@pytest.fixture
-def talk(client, model):
-    return Talk(client, model)
 
 
 # -------------------------------------------------------------- the tools
@@ -208,6 +190,15 @@ def test_question_is_declined(talk, era):
         era, {"input": {"n": {"method": "elicitation/create", "params": FORM}}})
     got, _ = answered(talk, era, [wanted], "decline")
     assert '{"action": "decline"}' in got["c0"][0]
+
+
+def test_question_closes_with_its_call(talk):
+    """The server does not wait for the answer."""
+    question = {"id": "q1", "method": "elicitation/create", "params": FORM}
+    got, events = talk.finish("old", steps("old", {"send": question}, {"say": "never mind"}))
+    [asked], [received] = data(events, "input_required"), data(events, "input_received")
+    assert received == {"input_id": asked["input_id"], "answer": None} and got == {"c0": ("never mind", False)}
+    assert names(events).index("input_received") < names(events).index("tool_result")
 
 
 def test_several_questions_are_asked_in_turn(talk):

@@ -7,23 +7,10 @@ import pytest
 
 from gateway import processes_with, run, wait_until
 from holdfast import ids
-from mcp_kit import Talk, agent, data, gateway_of, heard, of, offered, scripted, steps, turn
-from model_server import ModelServer
+from mcp_kit import agent, data, gateway_of, heard, of, offered, scripted, steps, turn
 
 UNKNOWN = "; whether it took effect is unknown"
 NAMES = ["calm", "slow", "long", "dies", "hangs", "floods", "noisy", "huge", "bad", "gone", "lists", "leaves"]
-
-
-@pytest.fixture(scope="module")
-def model():
-    running = ModelServer()
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("mcp")
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +28,6 @@ def gateway(model, folder):
     agents = [agent(name, f"mcp:{name}/*", default=name == "calm") for name in NAMES]
     with gateway_of(model, servers, agents) as running:
         yield running
-
-
-@pytest.fixture
-def talk(client, model):
-    return Talk(client, model)
 
 
 def metric(gateway, name, labels):

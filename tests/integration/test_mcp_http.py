@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from gateway import free_port, wait_until
-from mcp_kit import Talk, agent, data, gateway_of, results, turn
+from mcp_kit import agent, data, gateway_of, results, turn
 from model_server import CLOSE, RESET, ModelServer, head, reply
 
 TOOL = {"name": "t", "inputSchema": {"type": "object", "properties": {}}, "annotations": {"readOnlyHint": True}}
@@ -73,13 +73,6 @@ class McpServer(ModelServer):
 
 
 @pytest.fixture(scope="module")
-def model():
-    running = ModelServer()
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
 def servers():
     running = {"new": McpServer("modern"), "old": McpServer("legacy"), "shut": McpServer("modern"),
                "lost": McpServer("legacy")}
@@ -99,11 +92,6 @@ def gateway(model, servers, tmp_path_factory):
     agents = [agent(name, f"mcp:{name}/*", default=name == "new") for name in servers]
     with gateway_of(model, entries, agents) as running:
         yield running
-
-
-@pytest.fixture
-def talk(client, model):
-    return Talk(client, model)
 
 
 @pytest.fixture

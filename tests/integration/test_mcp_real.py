@@ -11,8 +11,7 @@ import pytest
 
 from gateway import SUPPORT, free_port, processes_with, wait_until
 from holdfast import ids
-from mcp_kit import Talk, agent, data, gateway_of, offered, results, turn
-from model_server import ModelServer
+from mcp_kit import agent, data, gateway_of, offered, results, turn
 
 NODE = os.environ.get("HOLDFAST_NODE") or shutil.which("node")
 PACKAGES = SUPPORT.parent / "mcp"
@@ -40,13 +39,6 @@ def listens(port):
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
         return True
     return False
-
-
-@pytest.fixture(scope="module")
-def model():
-    running = ModelServer()
-    yield running
-    running.close()
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +70,6 @@ def gateway(model, ports):
         for name in [*STDIO, *HTTP]:
             running.logged("event=ready", f"server={name}")
         yield running
-
-
-@pytest.fixture
-def talk(client, model):
-    return Talk(client, model)
 
 
 def ask(talk, name, calls, *answers):

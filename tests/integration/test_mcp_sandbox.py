@@ -5,20 +5,7 @@ import json
 import pytest
 
 from gateway import SUPPORT, processes_with, wait_until
-from mcp_kit import Talk, agent, gateway_of, heard, scripted, steps
-from model_server import ModelServer
-
-
-@pytest.fixture(scope="module")
-def model():
-    running = ModelServer()
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("mcp")
+from mcp_kit import agent, gateway_of, heard, scripted, steps
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +17,6 @@ def gateway(model, folder):
     with gateway_of(model, [inside, broken], [agent("a", "mcp:inside/*", default=True),
                                               agent("b", "mcp:broken/*")]) as running:
         yield running
-
-
-@pytest.fixture
-def talk(client, model):
-    return Talk(client, model)
 
 
 def test_server_runs_and_writes_to_its_paths_alone(talk, folder):

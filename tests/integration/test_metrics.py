@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+import yaml
 
 import exposition
 from gateway import Gateway, script_agent
@@ -29,6 +30,10 @@ FAMILIES = {
     "holdfast_resume_caught_up_seconds": "histogram",
     "holdfast_cancel_seconds": "histogram",
     "holdfast_limit_hits_total": "counter",
+    "holdfast_requests_total": "counter",
+    "holdfast_request_errors_total": "counter",
+    "holdfast_refusals_total": "counter",
+    "holdfast_audit_lines_total": "counter",
 }
 # With an agent that has a model, so that no family is left out.
 CONFIG = {"agents": [script_agent("script", default=True), {"name": "model", "kind": "react"}]}
@@ -151,6 +156,39 @@ def test_dashboard_draws_what_is_exported(gateway, client):
     ids = [panel["id"] for panel in board["panels"]]
     assert len(set(ids)) == len(ids)
     assert "holdfast_connections" in json.dumps(board["templating"])
+
+
+# ---------------------------------------------------------------- alerts
+
+ALERTS = DASHBOARD.with_name("alerts.yml")
+
+
+def test_alerts_are_about_what_is_exported(gateway, client):
+    client.finish({"token": "x"})
+    labels = {}
+    for family in exposition.read(scrape(gateway)[0]).values():
+        for sample, pairs, _ in family.samples:
+            labels.setdefault(sample, {"instance"}).update(pairs)
+    groups = {group["name"]: group["rules"] for group in yaml.safe_load(ALERTS.read_text())["groups"]}
+    assert groups.keys() == {"holdfast", "litestream"}  # the other's are in test_litestream.py
+    rules = groups["holdfast"]
+    assert len({rule["alert"] for rule in rules}) == len(rules) > 10
+    for rule in rules:
+        names = set(re.findall(r"holdfast_\w+", rule["expr"]))
+        assert names <= set(labels) and (names or rule["alert"] == "HoldfastDown"), rule["expr"]
+        known = set().union(*(labels[name] for name in names), {"instance"})
+        used = re.findall(r"(\w+)=", rule["expr"]) + re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"])
+        assert set(used) <= known | {"job"}, rule["alert"]
+        for by in re.findall(r"by \(([\w, ]+)\)", rule["expr"]):
+            assert set(by.split(", ")) <= known, rule["expr"]
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool (./dev test fetches it)")
+def test_promtool_sees_alerts_fire_and_stay_silent():
+    for words in (["check", "rules", str(ALERTS)],
+                  ["test", "rules", str(ALERTS.parent.parent / "tests/packaging/alerts_test.yml")]):
+        done = subprocess.run(["promtool", *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 # ---------------------------------------------------------------- the log's events

@@ -36,7 +36,7 @@ def test_nothing_is_found_as_guests():
         status, said = check(gateway, "--timing", "100")
         assert status == 0, said
         assert int(re.search(r"(\d+) answers looked at, 0 wrong", said)[1]) > 400
-        for what in ("WebSocket task:", "WebSocket cancel tree:", "HTTP GET …/tasks/…:", "HTTP DELETE …/tasks/…?tree=true:",
+        for what in ("WebSocket branch:", "WebSocket chat edit:", "WebSocket task:", "WebSocket cancel tree:", "HTTP GET …/tasks/…:", "HTTP DELETE …/tasks/…?tree=true:",
                      "AI SDK stream:", "Responses retrieve:", "Responses create:",
                      "A2A cancel:", "A2A GetTask:", "MCP tasks/cancel:",
                      "WebSocket, AI SDK resume:", "WebSocket, Responses address:", "WebSocket, Responses frame:",
@@ -102,6 +102,7 @@ def test_a_difference_of_one_byte_is_found(leak):
         world.http = module.Http(module.urllib.parse.urlsplit(f"http://127.0.0.1:{server.server_port}"))
         world.found, world.other, world.bad = module.Findings(), "other", {"missing": None}
         world.conversations, world.task, world.ended, world.nowhere = ["c-1", "c-2"], "TASK", "TASK", "c-9"
+        world.messages = world.pairs
         module.try_http(world)
         server.shutdown()
     assert any("…/tasks/…:" in wrong and "is not" in wrong for wrong in world.found.wrong)

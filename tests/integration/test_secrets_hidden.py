@@ -10,6 +10,8 @@ from holdfast import text_of
 from model_server import ModelServer, reply
 
 ENV_KEY, MODEL_KEY, HEADER = "sk-env-0123456789", "sk-model-0123456789", "header/secret+0123456789"
+SIGNS, SIGNS_TOO = "hook-secret-0123456789012345", "aG9vay1zZWNyZXQtYXMtYmFzZTY0LTAxMjM0NTY3ODk="
+WORKS = "worker-secret-0123456789"
 
 
 @pytest.fixture(scope="module")
@@ -21,14 +23,22 @@ def server():
 
 @pytest.fixture(scope="module")
 def gateway(server, tmp_path_factory):
-    key = tmp_path_factory.mktemp("key") / "key"
-    key.write_text(MODEL_KEY + "\n")
+    def file_of(text):
+        path = tmp_path_factory.mktemp("secret") / "file"
+        path.write_text(text + "\n")
+        path.chmod(0o600)
+        return str(path)
+
     config = {
         "errors": "full",
-        "models": [{"name": "m", "base_url": server.url + "/v1", "model": "m", "retries": 0, "api_key_file": str(key),
+        "models": [{"name": "m", "base_url": server.url + "/v1", "model": "m", "retries": 0, "api_key_file": file_of(MODEL_KEY),
                     "headers": {"X-Auth-Token": HEADER, "X-Team": "kelp-and-more"}}],
         "agents": [script_agent("script", default=True, env={"MY_API_KEY": ENV_KEY, "PLAIN": "plain-value-1"}),
-                   {"name": "model", "kind": "react", "model": "m", "tools": ["calculator"]}]}
+                   {"name": "model", "kind": "react", "model": "m", "tools": ["calculator"]},
+                   {"name": "far", "kind": "worker"}],
+        "webhooks": [{"name": name, "url": "https://hook.invalid/", "secret_file": file_of(text)}
+                     for name, text in (("plain", SIGNS), ("encoded", f"whsec_{SIGNS_TOO}"))],
+        "workers": [{"name": "w", "secret_file": file_of(WORKS), "agents": ["far"]}]}
     with Gateway(config) as running:
         yield running
 
@@ -70,6 +80,12 @@ def test_other_events_results_and_errors(client, gateway):
     assert data["tool_call"]["arguments"] == {"key": "***"} and data["tool_result"]["output"] == "<***>"
     assert data["custom"]["payload"] == ["***"]
     is_nowhere(gateway, client, ENV_KEY)
+
+
+def test_secrets_of_webhooks_and_workers(client, gateway):
+    task, _ = client.finish({"token": f"{SIGNS} whsec_{SIGNS_TOO} {WORKS}!"})
+    assert task["output"] == "*** whsec_*** ***!"
+    is_nowhere(gateway, client, SIGNS, SIGNS_TOO, WORKS)
 
 
 def test_error_of_a_model_s_server(client, gateway, server):

@@ -27,11 +27,13 @@ workers     agents base front
 gateway     agents auth base cli config faces fetch files front mcp models processes store tools workers
 '
 
-# Names of a library, or an include of it, and where in gateway/ they may stand: rooms and single modules.
+# Names of a library, or an include of it, and where in gateway/ they may stand: rooms, single modules, and those that
+# begin with a name and a star.
 # libuv is everywhere: it is the loop.
 libraries='
 curl_|CURL|<curl/           fetch/
 sqlite3|SQLITE_|<sqlite3    store/
+PQ|PG[A-Zr]|pg_|<libpq      store/store_pg*
 lws_|LWS_|<libwebsockets    front/ base/deadline cli/chat_link
 json_t|JSON_|<jansson       config/ auth/jwt_key
 z_stream|Z_[A-Z]|<zlib      front/deflate
@@ -105,7 +107,8 @@ c_rules() { # the rules of C files, on code without its comments and the insides
         sub(/\.[ch]$/, "", path)
         k = split(list, words, " ")
         for (j = 1; j <= k; j++)
-            if (path == words[j] || (words[j] ~ /\/$/ && index(path, words[j]) == 1)) return 1
+            if (path == words[j] || (words[j] ~ /\/$/ && index(path, words[j]) == 1) ||
+                (sub(/\*$/, "", words[j]) && index(path, words[j]) == 1)) return 1
         return 0
     }
     function library_rules(code,    i) {
@@ -155,7 +158,7 @@ c_rules() { # the rules of C files, on code without its comments and the insides
         below["gateway"] = "proto|core|gateway"
         libc = "assert|ctype|errno|float|inttypes|limits|math|stdalign|stdarg|stdatomic|stdbool|" \
                "stddef|stdint|stdio|stdlib|string|strings|time|sys/types"
-        rim_only = "lws_|LWS_|uv_|UV_|sqlite3|SQLITE_|curl_|CURL|redis|json_|JSON_[A-Z]+\\(|" \
+        rim_only = "lws_|LWS_|uv_|UV_|sqlite3|SQLITE_|PQ|curl_|CURL|redis|json_|JSON_[A-Z]+\\(|" \
                    "SSL_|EVP_|BIO_|RAND_|HMAC_|X509|OPENSSL_"
     }
     FNR == 1 {

@@ -1,5 +1,5 @@
-"""continuing -- tasks of the lasting agent (agents/lasting.py), which outlive gateways, and their reckoning: what the
-agents' own logs say against what the gateway has."""
+"""continuing -- tasks of the lasting agents (agents/lasting.py, agents/lasting_form.py), which outlive gateways, and their
+reckoning: what the agents' own logs say against what the gateway has."""
 
 import contextlib
 import json
@@ -215,6 +215,84 @@ class Round:
                 events = list(client.events(task.task, since))  # dense from 1: the client checks
                 found[task.task["task_id"]] = task.check(client, events)
         return list(found.values())
+
+
+FORMS = ("claude", "codex", "text")
+LASTING_FORM = str(pathlib.Path(__file__).parent / "agents/lasting_form.py")
+OF_FORM = {"token": ("text",), "thinking": ("text",), "tool_call": ("call_id", "name"),
+           "tool_result": ("call_id", "name", "output"), "final_answer": ("output",)}
+
+
+def lasting_form(form, folder, name=None, **options):
+    return {"name": name or form, "kind": "exec", "form": form, "grace_s": 1,
+            "command": [sys.executable, LASTING_FORM, form, str(folder), "--"], **options}
+
+
+def of_form(event):
+    return event["event"], *(event["data"][member] for member in OF_FORM[event["event"]])
+
+
+class FormTask(Task):
+    """One of a program that hears nothing but its prompt, and is told to end by a file."""
+
+    def start(self, client, agent="claude", asked=None):
+        self.until = pathlib.Path(f"{self.log}.until")
+        self.form = agent
+        asked = {"seed": self.seed, "log": str(self.log), "pace_s": 0.004 * SCALE, "most": 1_000_000,
+                 "until": str(self.until), **(asked or {})}
+        self.task = client.call("chat", message=json.dumps(asked), agent=agent, conversation_id=self.conversation)["task"]
+        return self
+
+    def check_said(self, events, whole):
+        found = [of_form(event) for event in events if event["event"] in OF_FORM]
+        expected = [of_form(line) for line in self.said()]
+        if self.form.startswith("text"):  # it comes in whatever pieces
+            found, expected = (["".join(text for name, text in told if name == "token")] for told in (found, expected))
+            if not whole:  # it was cut, maybe in a character
+                found[0] = found[0].rstrip("\ufffd")
+                expected[0] = expected[0][:len(found[0])]
+            assert found == expected, f"{len(found[0])} characters instead of {len(expected[0])}, or others"
+            return
+        found = found if whole or not found or found[-1][0] != "final_answer" else found[:-1]
+        told = expected if whole else expected[:len(found)]
+        assert found == told, first_difference([str(f) for f in found], [str(e) for e in told])
+
+    def check_heard(self, events, whole):
+        assert not self.sent
+
+    def finish(self, client):
+        self.until.touch()
+        self.task = client.task(self.task)
+        since = len(client.log)
+        client.resume(self.task, 0)
+        return self.check(client, list(client.events(self.task, since)))
+
+
+class FormRound(Round):
+    """Tasks of one form."""
+
+    def __init__(self, gateway, token, rng, form):
+        super().__init__(gateway, token, rng)
+        self.form = form
+
+    def begin(self, name, n=N_TASKS, agent=None, asked=None):
+        with contextlib.suppress(Closed, OSError), Client(self.gateway, token=self.token) as client:
+            for i in range(n):
+                self.tasks.append(FormTask(self.gateway, self.rng, f"{name}-{i}"))
+                self.tasks[-1].start(client, agent or self.form, asked)
+        return self
+
+    def live(self, seconds, bytes=0):
+        """For that time, or until the gateway is gone."""
+        with contextlib.suppress(Closed, OSError), Client(self.gateway, token=self.token) as client:
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                client.pump(0.02 * SCALE)
+
+    def finish(self):
+        with Client(self.gateway, token=self.token) as client:
+            self.tasks = [task for task in self.tasks if task.find(client)]
+            return [task.finish(client) for task in self.tasks]
 
 
 def begun(tasks):

@@ -11,8 +11,8 @@ UNSEALED = """SELECT 1 FROM tasks t WHERE head >= first
 # The columns that the checksum of each table's rows covers; a task has three of its own, and its input's.
 SUMMED = {
     "marks": "next_key, newest_id",
-    "conversations": "owner, conversation_id, title, agent, updated_at, notices, unlisted",
-    "messages": "owner, conversation_id, message_id, task_id, role, partial, created_at, content",
+    "conversations": "owner, conversation_id, title, agent, updated_at, notices, unlisted, tip, tip_task",
+    "messages": "owner, conversation_id, message_id, task_id, role, partial, created_at, content, parent_id, behind",
     "request_keys": "owner, key, conversation_id, task_id, created_at",
     "journal": "row, bytes",
     "blocks": "task_key, first, last, bytes",
@@ -28,7 +28,7 @@ SUMMED = {
 }
 TASK_SUMS = {
     "fixed_crc": "task_key, type, notify_on_complete, waits, created_at, owner, conversation_id, task_id, agent, name, "
-                 "description, parent_task_id, parent_run_id, parent_call_id, parent_agent_id, ancestors",
+                 "description, parent_task_id, parent_run_id, parent_call_id, parent_agent_id, ancestors, question_id",
     "state_crc": "task_key, status, error, progress, first, head, cancel_requested_at, started_at, completed_at, "
                  "output_truncated, acked, error_message, waiting_for",
     "long_crc": "task_key, output, result, undelivered, answers, retracted",

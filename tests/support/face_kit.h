@@ -17,6 +17,7 @@ static struct buf got;
 static struct js_doc doc, reply_doc;
 static struct face_stream *stream;
 static struct face_exchange x;
+static uint64_t told; /* seq of the last event */
 
 static inline void collect(void *arg, const char *name, struct str message)
 {
@@ -36,21 +37,36 @@ static inline int face_teardown(void **state)
     stream = NULL;
     exchange_done(&x);
     x = (struct face_exchange){0};
+    told = 0;
     buf_done(&got);
     js_done(&doc);
     js_done(&reply_doc);
     return 0;
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, face_teardown)
+/* A file with more to set up, or to free, defines these before. */
+#ifndef FACE_SETUP
+#define FACE_SETUP NULL
+#endif
+#ifndef FACE_TEARDOWN
+#define FACE_TEARDOWN face_teardown
+#endif
+#define TEST(name) cmocka_unit_test_setup_teardown(name, FACE_SETUP, FACE_TEARDOWN)
 
 /* The line of an event, as a session fills it. */
 static inline void tell(uint64_t seq, enum event_type type, const char *data)
 {
     struct buf line = {0};
+    told = seq;
     event_line(&line, TID, seq, TS, type, str_of(data));
     face_stream_lines(stream, &doc, buf_str(&line), &sink);
     buf_done(&line);
+}
+
+/* The same for the event after the last one; task.created is the first. */
+static inline void tell_next(enum event_type type, const char *data)
+{
+    tell(type == EVENT_TASK_CREATED ? 1 : told + 1, type, data);
 }
 
 /* Everything said since the last call. */

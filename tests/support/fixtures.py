@@ -4,6 +4,8 @@ import pytest
 
 from gateway import Gateway
 from holdfast import Client
+from mcp_kit import Talk
+from model_server import ModelServer
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +33,26 @@ def clients(gateway):
 def client(clients):
     """A new guest."""
     return clients()
+
+
+@pytest.fixture(scope="module")
+def model():
+    """The server of a scripted model."""
+    running = ModelServer()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The file's own."""
+    return tmp_path_factory.mktemp("file")
+
+
+@pytest.fixture
+def talk(client, model):
+    """Tasks of a new guest and that model."""
+    return Talk(client, model)
 
 
 @pytest.hookimpl(hookwrapper=True)

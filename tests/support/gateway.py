@@ -25,6 +25,9 @@ SCALE = {"address": 3, "thread": 6}.get(SANITIZE, 1)  # how much longer everythi
 WAIT_S = 30 * SCALE  # for things that normally come at once
 LATE_S = 5 + 5 * SCALE  # how late a busy machine may be with anything
 
+STORE = os.environ.get("HOLDFAST_TEST_STORE", "")  # "postgres": gateways that name no store have theirs there
+POSTGRES = os.environ.get("HOLDFAST_POSTGRES", "")  # support/postgres.py's file about the tests' server
+
 SCRIPT = [str(pathlib.Path(BINARY).resolve().parent / "tests" / "script_agent")]
 MARK = "HOLDFAST_TEST_MARK"  # in the environment of the gateway and of everything that it starts
 REPORTS = re.compile(r"AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error:")
@@ -41,6 +44,11 @@ def merged(base, changes):
         else:
             result[key] = value
     return result
+
+
+def on_server(url, sql):
+    subprocess.run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", sql], check=True,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
 def script_agent(name="script", **options):
@@ -135,6 +143,7 @@ class Gateway:
         self.port = None
         self.version = None
         self.reports = []
+        self.schema = None  # of its store on PostgreSQL
 
     # -------------------------------------------------------------- life
 
@@ -145,10 +154,30 @@ class Gateway:
             merged(server, {"env": {MARK: self.mark}}) if "command" in server else server
             for server in self.config.get("mcp", [])
         ]
-        changes = {"agents": agents, **({"mcp": servers} if servers else {})}
+        changes = {"agents": agents, **({"mcp": servers} if servers else {}), **self.store()}
         config.write_text(json.dumps(merged(self.config, changes)))
         return [str(self.binary), "serve", "--config", str(config), "--listen", self.listen,
                 "--data", str(self.data), "--log-level", "debug", *more]
+
+    def store(self):
+        """The configuration of a store on the tests' server: a schema for each data folder."""
+        if STORE != "postgres" or "kind" in self.config.get("store", {}):
+            return {}
+        url = pathlib.Path(POSTGRES).read_text(encoding="utf-8").split("\n", 1)[0]
+        schema = "h" + re.sub("[^a-z0-9]", "", self.folder.name.lower())
+        for name, text in (("store.url", f"{url} options='-c search_path={schema}'"), ("cluster.secret", 32 * "s")):
+            (self.folder / name).write_text(text, encoding="utf-8")
+        if not self.schema:
+            self.schema = schema
+            on_server(url, f"CREATE SCHEMA IF NOT EXISTS {schema}")
+        return {"store": {"kind": "postgres", "url_file": str(self.folder / "store.url"), "durability": None},
+                "cluster": {"secret_file": str(self.folder / "cluster.secret"), "lease_s": 3}}
+
+    def drop_store(self):
+        if self.schema:
+            url = pathlib.Path(POSTGRES).read_text(encoding="utf-8").split("\n", 1)[0]
+            on_server(url, f"SET client_min_messages = error; DROP SCHEMA IF EXISTS {self.schema} CASCADE")
+            self.schema = None
 
     def marked(self, agent):
         """The agent with the mark of this run in the environment of its processes."""
@@ -258,6 +287,7 @@ class Gateway:
             self.end_kept()
             self.end_commands()
             if self.own_folder:
+                self.drop_store()
                 shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self):

@@ -52,6 +52,7 @@ static unsigned kit_passed[N_KIT_POINTS]; /* since kit_new */
 static bool kit_start_may_fail;           /* once, without a fault of kit_fault's: no memory */
 static bool
     kit_commit_lies; /* a commit returns STORE_IO, but a crash finds it: none may come between */
+static unsigned kit_unknown; /* the next commits that succeed answer STORE_UNKNOWN */
 
 static unsigned
     kit_stale; /* that many answers about one task say that it runs, whatever the store has */
@@ -78,6 +79,7 @@ struct kit {
     unsigned steps_left;
     bool hangs;                         /* the store does not step at all */
     struct retention_options retention; /* for the next hub_restore: see kit_crash */
+    unsigned n_fenced;                  /* how often the hub was told to stop */
     uint64_t damaged_at;                /* the first event in the last report of damage; 0: none */
 };
 
@@ -175,6 +177,10 @@ static inline int kit_commit(void *store, const struct batch *batch)
     if (kit_fails(KIT_COMMIT))
         return kit_fault.error;
     int status = store_memory_ops.commit(store, batch);
+    if (status == STORE_OK && kit_unknown) {
+        kit_unknown--;
+        return STORE_UNKNOWN;
+    }
     return kit_commit_lies ? STORE_IO : status;
 }
 
@@ -212,6 +218,11 @@ static inline void kit_damaged(const char *task_id, uint64_t seq)
     kit_now->damaged_at = seq;
 }
 
+static inline void kit_fenced(void *arg)
+{
+    ((struct kit *)arg)->n_fenced++;
+}
+
 static inline void kit_open_hub(struct kit *k)
 {
     struct hub_options o = {.agents = k->agents,
@@ -233,7 +244,10 @@ static inline void kit_open_hub(struct kit *k)
                             .retry_ms = 30000,
                             .version = "test",
                             .random = kit_random,
-                            .damaged = kit_damaged};
+                            .damaged = kit_damaged,
+                            .fenced = kit_fenced,
+                            .arg = k};
+    kit_unknown = 0;
     struct store_start start;
     assert_int_equal(store_memory_ops.start(k->store, &start), 0);
     k->inline_store = store_inline_new(&kit_store_ops, k->store);

@@ -374,7 +374,10 @@ static void step(void)
         break;
     case 8:
         if (below(30) == 0)
-            store_inline_fail_commits(w.kit->inline_store, (unsigned)below(5), STORE_BUSY);
+            store_inline_fail_commits(w.kit->inline_store, (unsigned)below(5),
+                                      below(2) ? STORE_BUSY : STORE_UNKNOWN);
+        if (below(30) == 0)
+            kit_unknown = (unsigned)below(5);
         break;
     case 9:
         if (below(30) == 0)

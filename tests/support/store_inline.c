@@ -52,6 +52,11 @@ static void on_query(struct store_port *port, const struct query *query, store_q
     struct pending_query *p = xcalloc(sizeof *p);
     p->order = s->next_order++;
     p->query = *query;
+    if (query->slots) {
+        struct slots *slots = arena_alloc(&p->chunks, sizeof *slots);
+        *slots = *query->slots;
+        p->query.slots = slots;
+    }
     p->query.owner = arena_str(&p->chunks, query->owner);
     p->query.conversation_id = arena_str(&p->chunks, query->conversation_id);
     p->query.task_id = arena_str(&p->chunks, query->task_id);

@@ -1,5 +1,6 @@
-"""The gateway, or a holder, is killed at each named point of the life of a kept agent (DIE_TABLE in
-gateway/base/fault.h); then all is as crash/test_continue_exec.py says.  A point that is not passed fails the test."""
+"""The gateway, or a holder, is killed at each named point of the life of a kept agent of each kind (DIE_TABLE in
+gateway/base/fault.h); then all is as crash/test_continue_exec.py says.  A point that is not passed fails the test.  (Those
+of kind react: crash/test_continue.py.)"""
 
 import contextlib
 import os
@@ -9,7 +10,7 @@ import time
 
 import pytest
 
-from continuing import SEED, Round, begun, clean, lasting
+from continuing import FORMS, SEED, FormRound, Round, begun, clean, lasting, lasting_form
 from gateway import SCALE, WAIT_S, Gateway, wait_until
 from holdfast import Client, Closed, ids
 
@@ -60,12 +61,28 @@ POINTS = {
     "die_leave": leaving,
 }
 HOLDERS = ("die_rename", "die_fork", "die_report")
+ALL = "HOLDFAST_KILLS" in os.environ  # where everything runs
+
+# The same for programs that are given their prompt and no line more.  A short run has one form for each point, of those that
+# these programs pass in a way of their own.
+FORM_POINTS = {**{point: does for point, does in POINTS.items() if point != "die_in_cut"}, "die_note": life,
+               "die_line_bytes": starting, "die_line_number": starting, "die_splice_in": starting}
+OWN_POINTS = ("die_note", "die_mark_staged", "die_splice_in", "die_attached", "die_commit_after", "die_settled")
+WITHOUT = {("die_note", "text")}  # its reader knows nothing but the beginning of a character
+BY_FORM = ([(point, form) for point in FORM_POINTS for form in FORMS if (point, form) not in WITHOUT] if ALL else
+           [(point, FORMS[i % 2 if point == "die_note" else i % 3]) for i, point in enumerate(OWN_POINTS)])
+
+
+def holder_fault(name):
+    return {"env": {"HOLDFAST_FAULT": f"{name}:1"}}
 
 
 @pytest.fixture(scope="module")
-def gateway():
-    agents = [lasting("lasting", default=True)]
-    agents += [lasting(name, env={"HOLDFAST_FAULT": f"{name}:1"}) for name in HOLDERS]
+def gateway(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("forms")
+    agents = [lasting("lasting", default=True), *(lasting_form(form, folder) for form in FORMS)]
+    agents += [lasting(name, **holder_fault(name)) for name in HOLDERS]
+    agents += [lasting_form(form, folder, f"{form}-{name}", **holder_fault(name)) for name in HOLDERS for form in FORMS]
     with Gateway({"agents": agents, "limits": {"inbox_bytes": 16 << 20}}, lasting=True) as started:
         with Client(started) as client:
             started.token = client.token
@@ -90,18 +107,16 @@ def die(gateway, current, point, passing, does):
     assert status == -9, f"{point}:{passing} was not passed ({status})"
 
 
-@pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("passing", [1, 2, 3] if "HOLDFAST_KILLS" in os.environ else [1])
-def test_gateway_that_dies_there_loses_nothing(gateway, point, passing):
-    rng = random.Random(f"{SEED} {point} {passing}")
+def dies_there(gateway, current, point, passing, does):
+    """A round whose gateway dies at that passing of that point."""
     print(f"seed {SEED}")
     if not gateway.process:
         gateway.start()  # after a failure
     asked = {"pace_s": 0, "flood": True} if point == "die_punch" else {}
-    current = Round(gateway, gateway.token, rng).begin(f"{point}-{passing}", 2, asked=asked)
+    current.begin(f"{point}-{passing}-{current.rng.random()}", max(2, passing), asked=asked)
     begun(current.tasks)
     gateway.kill()
-    die(gateway, current, point, passing, POINTS[point])
+    die(gateway, current, point, passing, does)
     gateway.start()
     current.live(0.05 * SCALE)
     for record in current.finish():
@@ -109,12 +124,28 @@ def test_gateway_that_dies_there_loses_nothing(gateway, point, passing):
     clean(gateway)
 
 
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("passing", [1, 2, 3] if ALL else [1])
+def test_gateway_that_dies_there_loses_nothing(gateway, point, passing):
+    rng = random.Random(f"{SEED} {point} {passing}")
+    dies_there(gateway, Round(gateway, gateway.token, rng), point, passing, POINTS[point])
+
+
+@pytest.mark.parametrize("point, form", BY_FORM)
+def test_gateway_that_dies_there_loses_nothing_of_a_form(gateway, point, form):
+    rng = random.Random(f"{SEED} {point} {form}")
+    dies_there(gateway, FormRound(gateway, gateway.token, rng, form), point, 1, FORM_POINTS[point])
+
+
 @pytest.mark.parametrize("point", HOLDERS)
-def test_holder_that_dies_there_ends_its_task_once(gateway, point):
-    rng = random.Random(f"{SEED} {point}")
+@pytest.mark.parametrize("form", [None, *FORMS] if ALL else [None])
+def test_holder_that_dies_there_ends_its_task_once(gateway, point, form):
+    rng = random.Random(f"{SEED} {point} {form}")
     if not gateway.process:
         gateway.start()
-    current = Round(gateway, gateway.token, rng).begin(point, 1, agent=point, asked={"most": 50, "pace_s": 1})
+    current = FormRound(gateway, gateway.token, rng, form) if form else Round(gateway, gateway.token, rng)
+    agent = f"{form}-{point}" if form else point
+    current.begin(f"{point}-{form}", 1, agent=agent, asked={"most": 50 if not form else 3, "pace_s": 1})
     task = current.tasks[0]
     if point == "die_report":  # its end comes while there is no gateway, and its pipe holds all that it says
         wait_until(task.log.exists, "the start of an agent")

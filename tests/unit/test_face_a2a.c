@@ -1,60 +1,18 @@
-#include "tests/support/t.h"
+#include "tests/support/face_kit.h"
 
 #include "proto/faces/a2a.h"
 
 /* The right messages are those of A2A 1.0 (its ProtoJSON), worked out by hand from the mapping in
  * docs/faces.md; the requests are those that the SDK's client posts. */
 
-#define TID "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 #define ID "Yy0x." TID /* of conversation c-1 */
 #define ABOUT "\"taskId\":\"" ID "\",\"contextId\":\"c-1\""
 #define AT "\"timestamp\":\"2026-11-29T12:00:00.007Z\""
-#define TS 1795953600007 /* the same */
-
-static struct buf got;
-static struct js_doc doc, reply_doc;
-static struct face_stream *stream;
-static struct face_exchange x;
-
-static void collect(void *arg, const char *name, struct str json)
-{
-    (void)arg;
-    assert_null(name);
-    buf_putstr(&got, json);
-    buf_putc(&got, '\n');
-}
-
-static const struct face_sink sink = {.put = collect};
 
 static void begin_stream(const struct a2a_request *r)
 {
     stream = a2a_ops.make(&(struct face_task){
         .task_id = STR(TID), .conversation_id = STR("c-1"), .agent = STR("a"), .request = r});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    face_stream_free(stream);
-    stream = NULL;
-    exchange_done(&x);
-    x = (struct face_exchange){0};
-    buf_done(&got);
-    js_done(&doc);
-    js_done(&reply_doc);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_teardown(name, teardown)
-
-static uint64_t seq;
-
-static void tell(enum event_type type, const char *data)
-{
-    assert_true(js_parse(&doc, data, strlen(data), JS_AGENT));
-    seq = type == EVENT_TASK_CREATED ? 1 : seq + 1;
-    face_stream_event(stream, &(struct face_event){.type = type, .seq = seq, .ts = TS, .doc = &doc},
-                      &sink);
 }
 
 #define CREATED "{\"agent\":\"a\",\"input\":\"hi\"}"
@@ -75,12 +33,12 @@ static void test_new_task_is_said_first_and_its_text_is_one_artifact(void **stat
 {
     (void)state;
     begin_stream(&(struct a2a_request){.operation = A2A_STREAM});
-    tell(EVENT_TASK_CREATED, CREATED);
-    tell(EVENT_TASK_STARTED, "{}");
-    tell(EVENT_TOKEN, "{\"text\":\"Hel\"}");
-    tell(EVENT_TOKEN, "{\"text\":\"l\\u00f6\\n\"}");
-    tell(EVENT_FINAL_ANSWER, "{\"output\":\"Hell\xc3\xb6\\n\"}");
-    tell(EVENT_TASK_COMPLETED, "{\"output\":\"x\",\"result\":{\"n\":3}}");
+    tell_next(EVENT_TASK_CREATED, CREATED);
+    tell_next(EVENT_TASK_STARTED, "{}");
+    tell_next(EVENT_TOKEN, "{\"text\":\"Hel\"}");
+    tell_next(EVENT_TOKEN, "{\"text\":\"l\\u00f6\\n\"}");
+    tell_next(EVENT_FINAL_ANSWER, "{\"output\":\"Hell\xc3\xb6\\n\"}");
+    tell_next(EVENT_TASK_COMPLETED, "{\"output\":\"x\",\"result\":{\"n\":3}}");
     assert_text(
         buf_str(&got),
         "{\"task\":{\"id\":\"" ID "\",\"contextId\":\"c-1\"," STATUS(
@@ -96,9 +54,9 @@ static void test_each_message_is_an_answer_of_json_rpc(void **state)
     (void)state;
     begin_stream(
         &(struct a2a_request){.operation = A2A_STREAM, .is_rpc = true, .rpc_id = STR("7")});
-    tell(EVENT_TASK_CREATED, CREATED);
+    tell_next(EVENT_TASK_CREATED, CREATED);
     buf_clear(&got);
-    tell(EVENT_TASK_STARTED, "{}");
+    tell_next(EVENT_TASK_STARTED, "{}");
     assert_text(buf_str(&got),
                 "{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":" UPDATE("WORKING") "}}}\n");
 }
@@ -107,14 +65,14 @@ static void test_subscription_begins_with_a_snapshot(void **state)
 {
     (void)state;
     begin_stream(&(struct a2a_request){.operation = A2A_SUBSCRIBE, .without_history = true});
-    tell(EVENT_TASK_CREATED, CREATED);
-    tell(EVENT_TASK_STARTED, "{}");
-    tell(EVENT_TOKEN, "{\"text\":\"so \"}");
-    tell(EVENT_TOKEN, "{\"text\":\"far\"}");
+    tell_next(EVENT_TASK_CREATED, CREATED);
+    tell_next(EVENT_TASK_STARTED, "{}");
+    tell_next(EVENT_TOKEN, "{\"text\":\"so \"}");
+    tell_next(EVENT_TOKEN, "{\"text\":\"far\"}");
     assert_int_equal(got.len, 0);
     face_stream_idle(stream, &sink);
     face_stream_idle(stream, &sink);
-    tell(EVENT_TOKEN, "{\"text\":\"!\"}");
+    tell_next(EVENT_TOKEN, "{\"text\":\"!\"}");
     assert_text(buf_str(&got),
                 "{\"task\":{\"id\":\"" ID
                 "\",\"contextId\":\"c-1\"," STATUS("WORKING") ",\"artifacts\":[" ARTIFACT(
@@ -126,7 +84,7 @@ static void test_get_says_what_there_is_and_is_over(void **state)
 {
     (void)state;
     begin_stream(&(struct a2a_request){.operation = A2A_GET});
-    tell(EVENT_TASK_CREATED, CREATED);
+    tell_next(EVENT_TASK_CREATED, CREATED);
     face_stream_idle(stream, &sink);
     assert_text(buf_str(&got),
                 "{\"id\":\"" ID "\",\"contextId\":\"c-1\"," STATUS("SUBMITTED") "," HISTORY "}\n");
@@ -137,10 +95,11 @@ static void test_message_waits_for_the_end_or_for_a_question(void **state)
 {
     (void)state;
     begin_stream(&(struct a2a_request){.operation = A2A_SEND, .without_history = true});
-    tell(EVENT_TASK_CREATED, CREATED);
+    tell_next(EVENT_TASK_CREATED, CREATED);
     face_stream_idle(stream, &sink);
     assert_int_equal(got.len, 0);
-    tell(EVENT_INPUT_REQUIRED, "{\"input_id\":\"q\",\"kind\":\"question\",\"prompt\":\"who?\"}");
+    tell_next(EVENT_INPUT_REQUIRED,
+              "{\"input_id\":\"q\",\"kind\":\"question\",\"prompt\":\"who?\"}");
     assert_int_equal(got.len, 0);
     face_stream_idle(stream, &sink);
     assert_text(
@@ -157,8 +116,9 @@ static void test_question_that_was_answered_stops_nothing(void **state)
 {
     (void)state;
     begin_stream(&(struct a2a_request){.operation = A2A_STREAM_ON});
-    tell(EVENT_INPUT_REQUIRED, "{\"input_id\":\"q\",\"kind\":\"question\",\"prompt\":\"who?\"}");
-    tell(EVENT_INPUT_RECEIVED, "{\"input_id\":\"q\",\"answer\":\"me\"}");
+    tell_next(EVENT_INPUT_REQUIRED,
+              "{\"input_id\":\"q\",\"kind\":\"question\",\"prompt\":\"who?\"}");
+    tell_next(EVENT_INPUT_RECEIVED, "{\"input_id\":\"q\",\"answer\":\"me\"}");
     face_stream_idle(stream, &sink);
     assert_text(buf_str(&got),
                 "{\"task\":{\"id\":\"" ID "\",\"contextId\":\"c-1\"," STATUS("WORKING") "}}\n");
@@ -169,10 +129,10 @@ static void test_another_final_answer_takes_the_artifacts_place(void **state)
 {
     (void)state;
     begin_stream(&(struct a2a_request){.operation = A2A_STREAM});
-    tell(EVENT_TASK_CREATED, CREATED);
-    tell(EVENT_TOKEN, "{\"text\":\"draft\"}");
+    tell_next(EVENT_TASK_CREATED, CREATED);
+    tell_next(EVENT_TOKEN, "{\"text\":\"draft\"}");
     buf_clear(&got);
-    tell(EVENT_FINAL_ANSWER, "{\"output\":\"final\"}");
+    tell_next(EVENT_FINAL_ANSWER, "{\"output\":\"final\"}");
     assert_text(buf_str(&got), PIECE("final", "false") "\n");
 }
 
@@ -180,10 +140,10 @@ static void test_what_has_no_place_is_metadata(void **state)
 {
     (void)state;
     begin_stream(&(struct a2a_request){.operation = A2A_STREAM});
-    tell(EVENT_TASK_CREATED, CREATED);
-    tell(EVENT_TASK_STARTED, "{}");
+    tell_next(EVENT_TASK_CREATED, CREATED);
+    tell_next(EVENT_TASK_STARTED, "{}");
     buf_clear(&got);
-    tell(EVENT_TOOL_CALL, "{\"call_id\":\"1\",\"name\":\"clock\",\"arguments\":{}}");
+    tell_next(EVENT_TOOL_CALL, "{\"call_id\":\"1\",\"name\":\"clock\",\"arguments\":{}}");
     assert_text(buf_str(&got),
                 UPDATE("WORKING") ",\"metadata\":{\"event\":\"tool_call\",\"data\":{"
                                   "\"call_id\":\"1\",\"name\":\"clock\",\"arguments\":{}}}}}\n");
@@ -193,11 +153,11 @@ static void test_failure_says_why_and_a_cancel_is_canceled(void **state)
 {
     (void)state;
     begin_stream(&(struct a2a_request){.operation = A2A_CANCEL, .without_history = true});
-    tell(EVENT_TASK_CREATED, CREATED);
+    tell_next(EVENT_TASK_CREATED, CREATED);
     face_stream_idle(stream, &sink);
-    tell(EVENT_TASK_FAILED,
-         "{\"status\":\"cancelled\",\"error\":{\"code\":\"cancelled\",\"message\":"
-         "\"cancelled by the user\"}}");
+    tell_next(EVENT_TASK_FAILED,
+              "{\"status\":\"cancelled\",\"error\":{\"code\":\"cancelled\",\"message\":"
+              "\"cancelled by the user\"}}");
     assert_text(
         buf_str(&got),
         "{\"id\":\"" ID "\",\"contextId\":\"c-1\",\"status\":{\"state\":\"TASK_STATE_CANCELED\"," AT

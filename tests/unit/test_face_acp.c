@@ -1,6 +1,7 @@
 #include <stdio.h>
 
-#include "tests/support/t.h"
+#define FACE_SETUP setup
+#include "tests/support/face_kit.h"
 
 #include "proto/faces/acp_server.h"
 #include "proto/str.h"
@@ -8,7 +9,6 @@
 /* The right messages are those of ACP 1, worked out by hand from the mapping in docs/faces.md; the
  * frames of requests are recorded from the client of @agentclientprotocol/sdk 2.4.0. */
 
-#define TID "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 #define ID "Yy0x." TID /* of conversation c-1 */
 
 #define SENT_INITIALIZE                                                                       \
@@ -32,42 +32,13 @@
     "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"session/load\",\"params\":{\"sessionId\":" \
     "\"c-1\",\"cwd\":\"/\",\"mcpServers\":[]}}"
 
-static struct buf got;
-static struct js_doc doc, reply_doc;
-static struct face_stream *stream;
-static struct face_exchange x;
 static struct face_peer peer;
 
-static void collect(void *arg, const char *name, struct str json)
-{
-    (void)arg;
-    assert_null(name);
-    buf_putstr(&got, json);
-    buf_putc(&got, '\n');
-}
-
-static const struct face_sink sink = {.put = collect};
-
-static int teardown(void **state)
+static int setup(void **state)
 {
     (void)state;
-    face_stream_free(stream);
-    stream = NULL;
-    exchange_done(&x);
-    x = (struct face_exchange){0};
     peer = (struct face_peer){0};
-    buf_done(&got);
-    js_done(&doc);
-    js_done(&reply_doc);
     return 0;
-}
-
-#define TEST(name) cmocka_unit_test_teardown(name, teardown)
-
-static void tell(uint64_t seq, enum event_type type, const char *data)
-{
-    assert_true(js_parse(&doc, data, strlen(data), JS_AGENT));
-    face_stream_event(stream, &(struct face_event){.type = type, .seq = seq, .doc = &doc}, &sink);
 }
 
 static enum face_next send(const char *frame)
@@ -292,12 +263,14 @@ static void test_connection_begins_with_initialize(void **state)
                 "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32600,\"message\":"
                 "\"the connection must be initialized first\"}}");
     assert_int_equal(send(SENT_INITIALIZE), FACE_REPLY);
-    assert_text(buf_str(&x.reply),
-                "{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{\"protocolVersion\":1,"
-                "\"agentCapabilities\":{\"loadSession\":true,\"promptCapabilities\":{\"image\":"
-                "false,\"audio\":false,\"embeddedContext\":false},\"mcpCapabilities\":{\"http\":"
-                "false,\"sse\":false}},\"authMethods\":[],\"agentInfo\":{\"name\":\"holdfast\","
-                "\"version\":\"1.0\"}}}");
+    assert_text(
+        buf_str(&x.reply),
+        "{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{\"protocolVersion\":1,"
+        "\"agentCapabilities\":{\"loadSession\":true,\"promptCapabilities\":{\"image\":"
+        "false,\"audio\":false,\"embeddedContext\":false},\"mcpCapabilities\":{\"http\":"
+        "false,\"sse\":false},\"sessionCapabilities\":{\"list\":{},\"resume\":{},\"close\":{}"
+        ",\"delete\":{}}},\"authMethods\":[],\"agentInfo\":{\"name\":\"holdfast\","
+        "\"version\":\"1.0\"}}}");
     assert_true(peer.has_begun && peer.elicits);
     assert_int_equal(send(SENT_NEW), FACE_REPLY);
     assert_text(buf_str(&x.reply),
@@ -443,6 +416,87 @@ static void test_sessions_that_are_not_there_have_one_answer(void **state)
     assert_text(buf_str(&x.reply), gone);
 }
 
+#define SESSION_REQUEST(method)                                                                  \
+    "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"session/" method "\",\"params\":{\"sessionId\":" \
+    "\"c-1\",\"cwd\":\"/\"}}"
+
+static void test_resume_tells_what_comes_and_nothing_else(void **state)
+{
+    (void)state;
+    peer.has_begun = true;
+    assert_int_equal(send(SESSION_REQUEST("resume")), FACE_ASK);
+    assert_ask(VERB_TASKS, "", "{\"turns\":true,\"limit\":1}");
+    assert_int_equal(hear(ERR_NONE, "{\"tasks\":[{\"task_id\":\"" TID "\"}],\"more\":true}"),
+                     FACE_FOLLOW);
+    assert_ask(VERB_RESUME, TID, "{}");
+    begin_stream(NULL);
+    tell(1, EVENT_TASK_CREATED, "{\"input\":\"hi\"}");
+    tell(2, EVENT_TOKEN, "{\"text\":\"one\"}");
+    assert_int_equal(got.len, 0);
+    face_stream_idle(stream, &sink);
+    assert_text(got_now(), "{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}\n");
+    tell(3, EVENT_TOKEN, "{\"text\":\" two\"}");
+    assert_text(got_now(), CHUNK("agent_message_chunk", " two", "2"));
+    tell(4, EVENT_FINAL_ANSWER, "{\"output\":\"one two\"}");
+    assert_int_equal(got.len, 0);
+}
+
+static void test_list_is_of_conversations(void **state)
+{
+    (void)state;
+    peer.has_begun = true;
+    assert_int_equal(send("{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"session/list\",\"params\":{"
+                          "\"cursor\":\"c-9\",\"cwd\":\"/w\"}}"),
+                     FACE_ASK);
+    assert_int_equal(x.ask.verb, VERB_CONVERSATIONS);
+    assert_int_equal(x.ask.conversation_id.len, 0);
+    assert_text(buf_str(&x.ask.body), "{\"before\":\"c-9\"}");
+    assert_int_equal(
+        hear(ERR_NONE,
+             "{\"conversations\":[{\"conversation_id\":\"c-2\",\"title\":\"a\\n\","
+             "\"updated_at\":1795953600007},{\"conversation_id\":\"c-1\"}],\"more\":true}"),
+        FACE_REPLY);
+    assert_text(buf_str(&x.reply),
+                "{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"sessions\":[{\"sessionId\":\"c-2\","
+                "\"cwd\":\"/w\",\"title\":\"a\\n\",\"updatedAt\":\"2026-11-29T12:00:00.007Z\"},{"
+                "\"sessionId\":\"c-1\",\"cwd\":\"/w\"}],\"nextCursor\":\"c-1\"}}");
+}
+
+static void test_session_that_is_not_there_is_as_good_as_ended(void **state)
+{
+    static const struct {
+        const char *sent;
+        enum verb verb;
+    } ends[] = {{SESSION_REQUEST("close"), VERB_CANCEL_ALL},
+                {SESSION_REQUEST("delete"), VERB_DELETE}};
+    static const enum error said[] = {ERR_NONE, ERR_NOT_FOUND};
+    (void)state;
+    peer.has_begun = true;
+    for (size_t i = 0; i < countof(ends); i++)
+        for (size_t k = 0; k < countof(said); k++) {
+            assert_int_equal(send(ends[i].sent), FACE_ASK);
+            assert_ask(ends[i].verb, "", "{}");
+            assert_int_equal(hear(said[k], "{\"message\":\"no\"}"), FACE_REPLY);
+            assert_text(buf_str(&x.reply), "{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}");
+        }
+    (void)hear(ERR_OVERLOADED, "{\"message\":\"no\"}");
+    assert_text(buf_str(&x.reply), "{\"jsonrpc\":\"2.0\",\"id\":3,\"error\":{\"code\":-32603,"
+                                   "\"message\":\"no\"}}");
+}
+
+static void test_last_step_is_not_told_again_as_the_answer(void **state)
+{
+    (void)state;
+    begin_prompt(false);
+    tell(2, EVENT_TOKEN, "{\"text\":\"One. \"}");
+    tell(3, EVENT_TOOL_CALL, "{\"call_id\":\"c\",\"name\":\"n\",\"arguments\":{}}");
+    tell(4, EVENT_TOOL_RESULT, "{\"call_id\":\"c\",\"name\":\"n\",\"output\":\"o\"}");
+    tell(5, EVENT_TOKEN, "{\"text\":\"Two.\"}");
+    buf_clear(&got);
+    tell(6, EVENT_FINAL_ANSWER, "{\"output\":\"Two.\"}");
+    assert_int_equal(got.len, 0);
+}
+
 static void test_answers_and_cancels_are_requests_without_a_reply(void **state)
 {
     (void)state;
@@ -529,6 +583,10 @@ int main(void)
         TEST(test_load_of_what_has_ended_is_answered_behind_it),
         TEST(test_load_has_room_for_the_newest_turns),
         TEST(test_sessions_that_are_not_there_have_one_answer),
+        TEST(test_resume_tells_what_comes_and_nothing_else),
+        TEST(test_list_is_of_conversations),
+        TEST(test_session_that_is_not_there_is_as_good_as_ended),
+        TEST(test_last_step_is_not_told_again_as_the_answer),
         TEST(test_answers_and_cancels_are_requests_without_a_reply),
         TEST(test_answer_to_options_is_the_id_of_one),
         TEST(test_frame_has_the_requests_id_and_token),

@@ -1,37 +1,25 @@
-#include "tests/support/t.h"
+#define FACE_SETUP setup
+#define FACE_TEARDOWN teardown
+#include "tests/support/face_kit.h"
 
 #include "proto/faces/ag_ui.h"
 
 /* The right events are those of AG-UI 1.0 (its schema and its rules of order), worked out by hand
  * from the mapping in docs/faces.md. */
 
-#define TID "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 #define RUN "'threadId':'t','runId':'r'"
 #define STARTED "{'type':'RUN_STARTED'," RUN ",'protocolVersion':'1.0'}\n"
 #define ID(n) "'messageId':'" TID "-" #n "'"
 
-static struct buf got, memory;
-static struct js_doc doc, request_doc;
-static struct face_stream *stream;
+static struct buf memory;
 static struct ag_ui_request request;
-static uint64_t seq;
 static char why[128];
-
-static void collect(void *arg, const char *name, struct str json)
-{
-    (void)arg;
-    assert_null(name);
-    buf_putstr(&got, json);
-    buf_putc(&got, '\n');
-}
-
-static const struct face_sink sink = {.put = collect};
 
 static void begin(struct str run_id, struct str metadata)
 {
     face_stream_free(stream);
     buf_clear(&got);
-    seq = 0;
+    told = 0;
     stream = ag_ui_ops.make(&(struct face_task){.task_id = STR(TID),
                                                 .conversation_id = STR("t"),
                                                 .client_id = run_id,
@@ -49,22 +37,8 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
-    face_stream_free(stream);
-    stream = NULL;
-    buf_done(&got);
     buf_done(&memory);
-    js_done(&doc);
-    js_done(&request_doc);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-static void tell(enum event_type type, const char *data)
-{
-    assert_true(js_parse(&doc, data, strlen(data), JS_AGENT));
-    face_stream_event(stream, &(struct face_event){.type = type, .seq = ++seq, .doc = &doc}, &sink);
+    return face_teardown(state);
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -72,14 +46,14 @@ static void tell(enum event_type type, const char *data)
 static void test_answer_in_pieces_is_one_message(void **state)
 {
     (void)state;
-    tell(EVENT_TASK_CREATED, json("{'agent':'a','input':'hi'}"));
+    tell_next(EVENT_TASK_CREATED, json("{'agent':'a','input':'hi'}"));
     assert_text(buf_str(&got), json(STARTED));
-    tell(EVENT_TASK_STARTED, "{}");
-    tell(EVENT_TOKEN, json("{'text':'Hel'}"));
-    tell(EVENT_TOKEN, json("{'text':'l\\u00f6\\n'}"));
-    tell(EVENT_FINAL_ANSWER, json("{'output':'Hell\xc3\xb6\\n'}"));
-    tell(EVENT_TASK_COMPLETED,
-         json("{'output':'x','result':{'usage':{'prompt_tokens':2,'total_tokens':3}}}"));
+    tell_next(EVENT_TASK_STARTED, "{}");
+    tell_next(EVENT_TOKEN, json("{'text':'Hel'}"));
+    tell_next(EVENT_TOKEN, json("{'text':'l\\u00f6\\n'}"));
+    tell_next(EVENT_FINAL_ANSWER, json("{'output':'Hell\xc3\xb6\\n'}"));
+    tell_next(EVENT_TASK_COMPLETED,
+              json("{'output':'x','result':{'usage':{'prompt_tokens':2,'total_tokens':3}}}"));
     assert_text(
         buf_str(&got),
         json(STARTED "{'type':'TEXT_MESSAGE_START'," ID(
@@ -99,9 +73,9 @@ static void test_answer_in_pieces_is_one_message(void **state)
 static void test_thoughts_and_tools_keep_their_place(void **state)
 {
     (void)state;
-    tell(EVENT_THINKING, json("{'text':'hm'}"));
-    tell(EVENT_TOOL_CALL, json("{'call_id':'c1','name':'clock','arguments':{'zone':'UTC'}}"));
-    tell(EVENT_TOOL_RESULT, json("{'call_id':'c1','output':'noon','is_error':true}"));
+    tell_next(EVENT_THINKING, json("{'text':'hm'}"));
+    tell_next(EVENT_TOOL_CALL, json("{'call_id':'c1','name':'clock','arguments':{'zone':'UTC'}}"));
+    tell_next(EVENT_TOOL_RESULT, json("{'call_id':'c1','output':'noon','is_error':true}"));
     assert_text(
         buf_str(&got),
         json(STARTED "{'type':'REASONING_START'," ID(
@@ -129,10 +103,10 @@ static void test_another_final_answer_restates_the_messages(void **state)
 {
     (void)state;
     request.history = str_of(json("[{'id':'u','role':'user','content':'?'}]"));
-    tell(EVENT_TOKEN, json("{'text':'draft'}"));
+    tell_next(EVENT_TOKEN, json("{'text':'draft'}"));
     buf_clear(&got);
-    tell(EVENT_FINAL_ANSWER, json("{'output':'final'}"));
-    tell(EVENT_FINAL_ANSWER, json("{'output':'final'}"));
+    tell_next(EVENT_FINAL_ANSWER, json("{'output':'final'}"));
+    tell_next(EVENT_FINAL_ANSWER, json("{'output':'final'}"));
     assert_text(buf_str(&got),
                 json("{'type':'TEXT_MESSAGE_END'," ID(
                     1) "}\n"
@@ -145,12 +119,12 @@ static void test_a_snapshot_keeps_the_calls(void **state)
 {
     (void)state;
     request.history = STR("[]");
-    tell(EVENT_TOKEN, json("{'text':'draft'}"));
-    tell(EVENT_TOOL_CALL, json("{'call_id':'a','name':'n','arguments':{'x':1}}"));
-    tell(EVENT_TOOL_CALL, json("{'call_id':'b','name':'m'}"));
-    tell(EVENT_TOOL_RESULT, json("{'call_id':'b','output':'y'}"));
+    tell_next(EVENT_TOKEN, json("{'text':'draft'}"));
+    tell_next(EVENT_TOOL_CALL, json("{'call_id':'a','name':'n','arguments':{'x':1}}"));
+    tell_next(EVENT_TOOL_CALL, json("{'call_id':'b','name':'m'}"));
+    tell_next(EVENT_TOOL_RESULT, json("{'call_id':'b','output':'y'}"));
     buf_clear(&got);
-    tell(EVENT_FINAL_ANSWER, json("{'output':'final'}"));
+    tell_next(EVENT_FINAL_ANSWER, json("{'output':'final'}"));
     assert_text(buf_str(&got),
                 json("{'type':'MESSAGES_SNAPSHOT','messages':[{'id':'" TID
                      "-1','role':'assistant','toolCalls':[{'id':'" TID
@@ -164,9 +138,9 @@ static void test_a_snapshot_keeps_the_calls(void **state)
 static void test_another_final_answer_without_a_history_is_one_more_message(void **state)
 {
     (void)state;
-    tell(EVENT_TOKEN, json("{'text':'draft'}"));
+    tell_next(EVENT_TOKEN, json("{'text':'draft'}"));
     buf_clear(&got);
-    tell(EVENT_FINAL_ANSWER, json("{'output':'final'}"));
+    tell_next(EVENT_FINAL_ANSWER, json("{'output':'final'}"));
     assert_text(buf_str(&got),
                 json("{'type':'TEXT_MESSAGE_END'," ID(
                     1) "}\n"
@@ -178,14 +152,14 @@ static void test_another_final_answer_without_a_history_is_one_more_message(void
 static void test_failure_is_an_error_and_a_cancel_an_outcome(void **state)
 {
     (void)state;
-    tell(EVENT_TASK_FAILED,
-         json("{'status':'failed','error':{'code':'timeout','message':'timeout: 3 s'}}"));
+    tell_next(EVENT_TASK_FAILED,
+              json("{'status':'failed','error':{'code':'timeout','message':'timeout: 3 s'}}"));
     assert_text(buf_str(&got),
                 json(STARTED "{'type':'RUN_ERROR','message':'timeout: 3 s','code':'timeout'}\n"));
     assert_true(stream->is_over);
     begin(STR("r"), STR_NULL);
-    tell(EVENT_TASK_FAILED,
-         json("{'status':'cancelled','error':{'code':'cancelled','message':'cancelled'}}"));
+    tell_next(EVENT_TASK_FAILED,
+              json("{'status':'cancelled','error':{'code':'cancelled','message':'cancelled'}}"));
     assert_text(buf_str(&got),
                 json(STARTED "{'type':'RUN_FINISHED'," RUN ",'outcome':{'type':'cancelled'}}\n"));
 }
@@ -195,8 +169,8 @@ static void test_cancel_is_an_error_to_a_client_before_1_0(void **state)
 {
     (void)state;
     request.is_before_1_0 = true;
-    tell(EVENT_TASK_FAILED,
-         json("{'status':'cancelled','error':{'code':'cancelled','message':'cancelled'}}"));
+    tell_next(EVENT_TASK_FAILED,
+              json("{'status':'cancelled','error':{'code':'cancelled','message':'cancelled'}}"));
     assert_text(buf_str(&got),
                 json(STARTED "{'type':'RUN_ERROR','message':'cancelled','code':'cancelled'}\n"));
 }
@@ -205,11 +179,11 @@ static void test_run_has_the_name_of_who_began_it(void **state)
 {
     (void)state;
     begin(STR_NULL, str_of(json("{'run_id':'\\u0061 \\'b\\''}")));
-    tell(EVENT_TASK_CREATED, "{}");
+    tell_next(EVENT_TASK_CREATED, "{}");
     assert_text(buf_str(&got), json("{'type':'RUN_STARTED','threadId':'t','runId':'a \\'b\\'',"
                                     "'protocolVersion':'1.0'}\n"));
     begin(STR_NULL, STR_NULL);
-    tell(EVENT_TASK_CREATED, "{}");
+    tell_next(EVENT_TASK_CREATED, "{}");
     assert_text(buf_str(&got), json("{'type':'RUN_STARTED','threadId':'t','runId':'" TID
                                     "','protocolVersion':'1.0'}\n"));
 }
@@ -217,12 +191,12 @@ static void test_run_has_the_name_of_who_began_it(void **state)
 static void test_what_has_no_place_is_custom_or_activity(void **state)
 {
     (void)state;
-    tell(EVENT_TASK_CREATED, "{}");
+    tell_next(EVENT_TASK_CREATED, "{}");
     buf_clear(&got);
-    tell(EVENT_PROGRESS, json("{'progress':0.5,'note':'half'}"));
-    tell(EVENT_CUSTOM, json("{'event_type':'chart','payload':[1,2]}"));
-    tell(EVENT_CHILD, json("{'task_id':'x'}"));
-    tell(EVENT_MESSAGE, json("{'from':'user','content':'y'}"));
+    tell_next(EVENT_PROGRESS, json("{'progress':0.5,'note':'half'}"));
+    tell_next(EVENT_CUSTOM, json("{'event_type':'chart','payload':[1,2]}"));
+    tell_next(EVENT_CHILD, json("{'task_id':'x'}"));
+    tell_next(EVENT_MESSAGE, json("{'from':'user','content':'y'}"));
     assert_text(buf_str(&got),
                 json("{'type':'ACTIVITY_SNAPSHOT','messageId':'" TID "-progress','activityType':"
                      "'progress','content':{'progress':0.5,'note':'half'}}\n"
@@ -239,8 +213,8 @@ static void test_what_has_no_place_is_custom_or_activity(void **state)
 static void test_open_question_interrupts_the_run_when_nothing_follows(void **state)
 {
     (void)state;
-    tell(EVENT_TOKEN, json("{'text':'a'}"));
-    tell(EVENT_INPUT_REQUIRED, json(ASKED));
+    tell_next(EVENT_TOKEN, json("{'text':'a'}"));
+    tell_next(EVENT_INPUT_REQUIRED, json(ASKED));
     assert_false(stream->is_over);
     buf_clear(&got);
     face_stream_idle(stream, &sink);
@@ -258,8 +232,8 @@ static void test_open_question_interrupts_the_run_when_nothing_follows(void **st
 static void test_answered_question_interrupts_nothing(void **state)
 {
     (void)state;
-    tell(EVENT_INPUT_REQUIRED, json(ASKED));
-    tell(EVENT_INPUT_RECEIVED, json("{'input_id':'q.1','answer':true}"));
+    tell_next(EVENT_INPUT_REQUIRED, json(ASKED));
+    tell_next(EVENT_INPUT_RECEIVED, json("{'input_id':'q.1','answer':true}"));
     buf_clear(&got);
     face_stream_idle(stream, &sink);
     assert_int_equal(got.len, 0);
@@ -284,7 +258,7 @@ static void tell_run_from(uint64_t known_seq, uint32_t known_n)
     request.known = (struct face_place){.seq = known_seq, .n = known_n};
     begin(STR("r"), STR_NULL);
     for (size_t i = 0; i < countof(run); i++)
-        tell(run[i].type, run[i].data);
+        tell_next(run[i].type, run[i].data);
 }
 
 #define CALL "'toolCallId':'" TID "-c'"
@@ -326,8 +300,8 @@ static void test_who_has_all_hears_that_the_run_goes_on(void **state)
     (void)state;
     request.known = (struct face_place){.seq = 2};
     begin(STR("r"), STR_NULL);
-    tell(EVENT_TASK_CREATED, "{}");
-    tell(EVENT_THINKING, json("{'text':'h'}"));
+    tell_next(EVENT_TASK_CREATED, "{}");
+    tell_next(EVENT_THINKING, json("{'text':'h'}"));
     assert_int_equal(got.len, 0);
     face_stream_idle(stream, &sink);
     assert_text(buf_str(&got),
@@ -373,7 +347,7 @@ static void test_ids_are_read_as_they_are_written(void **state)
 static bool reads(const char *json)
 {
     buf_clear(&memory);
-    return ag_ui_read(&request_doc, str_of(json), &request, &memory, why);
+    return ag_ui_read(&reply_doc, str_of(json), &request, &memory, why);
 }
 
 #define IDS "{'threadId':'t-1','runId':'r-1',"

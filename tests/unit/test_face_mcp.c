@@ -1,55 +1,16 @@
-#include "tests/support/t.h"
+#include "tests/support/face_kit.h"
 
 #include "proto/faces/mcp.h"
 
 /* The right messages are those of MCP 2025-11-25, worked out by hand from the mapping in
  * docs/faces.md; the requests are those that the SDK's client posts. */
 
-#define TID "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 #define ID "Yy0x." TID /* of conversation c-1 */
-#define TS 1795953600007
-
-static struct buf got;
-static struct js_doc doc, reply_doc;
-static struct face_stream *stream;
-static struct face_exchange x;
-
-static void collect(void *arg, const char *name, struct str json)
-{
-    (void)arg;
-    assert_null(name);
-    buf_putstr(&got, json);
-    buf_putc(&got, '\n');
-}
-
-static const struct face_sink sink = {.put = collect};
 
 static void begin_stream(const struct mcp_request *r)
 {
     stream = mcp_ops.make(&(struct face_task){
         .task_id = STR(TID), .conversation_id = STR("c-1"), .created_at = TS, .request = r});
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    face_stream_free(stream);
-    stream = NULL;
-    exchange_done(&x);
-    x = (struct face_exchange){0};
-    buf_done(&got);
-    js_done(&doc);
-    js_done(&reply_doc);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_teardown(name, teardown)
-
-static void tell(uint64_t seq, enum event_type type, const char *data)
-{
-    assert_true(js_parse(&doc, data, strlen(data), JS_AGENT));
-    face_stream_event(stream, &(struct face_event){.type = type, .seq = seq, .ts = TS, .doc = &doc},
-                      &sink);
 }
 
 /* --- streams ---------------------------------------------------------------------------------- */

@@ -1,11 +1,11 @@
-#include "tests/support/t.h"
+#define FACE_TEARDOWN teardown
+#include "tests/support/face_kit.h"
 
 #include "proto/faces/openai.h"
 
 /* Requests are what openai@7.59.0 posts, as a stand-in server has recorded it.  The right chunks
  * are those of OpenAI's reference, worked out by hand from the mapping in docs/faces.md. */
 
-#define TID "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 #define HEAD "{'id':'chatcmpl-" TID "','object':'chat.completion.chunk','created':7,'model':'a',"
 #define CHUNK(delta) HEAD "'choices':[{'index':0,'delta':{" delta "},'finish_reason':null}]}\n"
 #define FIRST                                                               \
@@ -13,37 +13,14 @@
          "'finish_reason':null}],'holdfast':{'conversation_id':'c','task_id':'" TID "'}}\n"
 #define LAST HEAD "'choices':[{'index':0,'delta':{},'finish_reason':'stop'}]}\n"
 
-static struct buf got;
-static struct js_doc doc;
-static struct face_stream *stream;
 static struct openai_request request;
 static struct openai_fault fault;
-static struct face_exchange exchange;
-
-static void collect(void *arg, const char *name, struct str json)
-{
-    (void)arg;
-    assert_null(name);
-    buf_putstr(&got, json);
-    buf_putc(&got, '\n');
-}
-
-static const struct face_sink sink = {.put = collect};
 
 static int teardown(void **state)
 {
-    (void)state;
-    face_stream_free(stream);
-    stream = NULL;
-    buf_done(&got);
-    js_done(&doc);
     openai_request_done(&request);
-    exchange_done(&exchange);
-    exchange = (struct face_exchange){0};
-    return 0;
+    return face_teardown(state);
 }
-
-#define TEST(name) cmocka_unit_test_teardown(name, teardown)
 
 static void expect(const char *text)
 {
@@ -63,12 +40,6 @@ static void begin(bool is_whole, bool wants_usage)
                                                  .request = &options});
 }
 
-static void tell(enum event_type type, const char *data)
-{
-    assert_true(js_parse(&doc, data, strlen(data), JS_AGENT));
-    face_stream_event(stream, &(struct face_event){.type = type, .doc = &doc}, &sink);
-}
-
 #define USED                                                                    \
     "{'output':'x','result':{'usage':{'prompt_tokens':1,'completion_tokens':2," \
     "'total_tokens':3}}}"
@@ -78,20 +49,20 @@ static void test_answer_in_pieces_is_deltas(void **state)
 {
     (void)state;
     begin(false, true);
-    tell(EVENT_TASK_CREATED, json("{'agent':'a','input':'hi'}"));
-    tell(EVENT_TASK_STARTED, "{}");
-    tell(EVENT_THINKING, json("{'text':'hm'}"));
-    tell(EVENT_TOKEN, json("{'text':'Hel'}"));
-    tell(EVENT_TOKEN, json("{'text':'l\\u00f6\\n'}"));
-    tell(EVENT_FINAL_ANSWER, json("{'output':'Hell\xc3\xb6\\n'}"));
-    tell(EVENT_TASK_COMPLETED, json(USED));
+    tell_next(EVENT_TASK_CREATED, json("{'agent':'a','input':'hi'}"));
+    tell_next(EVENT_TASK_STARTED, "{}");
+    tell_next(EVENT_THINKING, json("{'text':'hm'}"));
+    tell_next(EVENT_TOKEN, json("{'text':'Hel'}"));
+    tell_next(EVENT_TOKEN, json("{'text':'l\\u00f6\\n'}"));
+    tell_next(EVENT_FINAL_ANSWER, json("{'output':'Hell\xc3\xb6\\n'}"));
+    tell_next(EVENT_TASK_COMPLETED, json(USED));
     assert_text(buf_str(&got),
                 json(FIRST CHUNK("'reasoning_content':'hm'") CHUNK("'content':'Hel'")
                          CHUNK("'content':'l\xc3\xb6\\n'") LAST HEAD "'choices':[]," USAGE "}\n"));
     assert_true(stream->is_over);
     assert_false(stream->breaks);
     begin(false, false);
-    tell(EVENT_TASK_COMPLETED, json(USED)); /* its beginning may be gone */
+    tell_next(EVENT_TASK_COMPLETED, json(USED)); /* its beginning may be gone */
     assert_null(strstr(got.bytes, "usage"));
 }
 
@@ -99,8 +70,8 @@ static void test_tools_of_the_gateway_are_not_the_clients_to_run(void **state)
 {
     (void)state;
     begin(false, false);
-    tell(EVENT_TASK_CREATED, "{}");
-    tell(EVENT_TOOL_CALL, json("{'call_id':'c1','name':'clock','arguments':{'zone':'UTC'}}"));
+    tell_next(EVENT_TASK_CREATED, "{}");
+    tell_next(EVENT_TOOL_CALL, json("{'call_id':'c1','name':'clock','arguments':{'zone':'UTC'}}"));
     assert_text(buf_str(&got),
                 json(FIRST HEAD "'choices':[{'index':0,'delta':{},'finish_reason':null}],"
                                 "'holdfast':{'event':'tool_call','data':{'call_id':'c1',"
@@ -125,11 +96,11 @@ static void test_final_answer_after_what_was_said(void **state)
     };
     for (size_t i = 0; i < countof(table); i++) {
         begin(false, false);
-        tell(EVENT_TASK_CREATED, "{}");
+        tell_next(EVENT_TASK_CREATED, "{}");
         if (table[i].token)
-            tell(EVENT_TOKEN, table[i].token);
+            tell_next(EVENT_TOKEN, table[i].token);
         buf_clear(&got);
-        tell(EVENT_FINAL_ANSWER, table[i].final);
+        tell_next(EVENT_FINAL_ANSWER, table[i].final);
         expect(table[i].deltas);
     }
 }
@@ -149,11 +120,11 @@ static void test_long_answer_is_not_said_twice(void **state)
     buf_put(&final, json("'}\0"), 3);
     for (int is_whole = 0; is_whole < 2; is_whole++) {
         begin(is_whole, false);
-        tell(EVENT_TOKEN, token.bytes);
+        tell_next(EVENT_TOKEN, token.bytes);
         buf_clear(&got);
-        tell(EVENT_FINAL_ANSWER, final.bytes);
+        tell_next(EVENT_FINAL_ANSWER, final.bytes);
         assert_int_equal(got.len, 0);
-        tell(EVENT_TASK_COMPLETED, "{}");
+        tell_next(EVENT_TASK_COMPLETED, "{}");
         assert_true(is_whole ? got.len > 262150 : got.len < 1000);
     }
     buf_done(&token);
@@ -164,12 +135,12 @@ static void test_whole_answer_is_one_object(void **state)
 {
     (void)state;
     begin(true, false);
-    tell(EVENT_TASK_CREATED, "{}");
-    tell(EVENT_THINKING, json("{'text':'hm'}"));
-    tell(EVENT_TOKEN, json("{'text':'draft'}"));
-    tell(EVENT_PROGRESS, json("{'progress':0.5}"));
-    tell(EVENT_FINAL_ANSWER, json("{'output':'42'}"));
-    tell(EVENT_TASK_COMPLETED, json(USED));
+    tell_next(EVENT_TASK_CREATED, "{}");
+    tell_next(EVENT_THINKING, json("{'text':'hm'}"));
+    tell_next(EVENT_TOKEN, json("{'text':'draft'}"));
+    tell_next(EVENT_PROGRESS, json("{'progress':0.5}"));
+    tell_next(EVENT_FINAL_ANSWER, json("{'output':'42'}"));
+    tell_next(EVENT_TASK_COMPLETED, json(USED));
     assert_text(buf_str(&got),
                 json("{'id':'chatcmpl-" TID "','object':'chat.completion','created':7,"
                      "'model':'a','choices':[{'index':0,'message':{'role':'assistant',"
@@ -203,7 +174,7 @@ static void test_failure_breaks_the_stream_and_has_a_status(void **state)
         snprintf(expected, sizeof expected,
                  json("{'error':{'message':'why','type':'%s','param':null,'code':'%s'}}\n"),
                  table[i].type, table[i].code);
-        tell(EVENT_TASK_FAILED, data);
+        tell_next(EVENT_TASK_FAILED, data);
         expect(expected);
         assert_true(stream->is_over && stream->breaks);
         assert_int_equal(stream->status, table[i].status);
@@ -222,41 +193,41 @@ static const char recorded[] =
 
 static enum face_next ask(int operation, const char *body, const char *key)
 {
-    exchange_done(&exchange);
-    exchange = (struct face_exchange){.ops = &openai_http_ops};
+    exchange_done(&x);
+    x = (struct face_exchange){.ops = &openai_http_ops};
     const struct face_input in = {.operation = operation,
                                   .conversation = str_of(key),
                                   .body = str_of(body),
                                   .idempotency_key = str_of(key),
                                   .agents = str_of(json(AGENTS)),
                                   .doc = &doc};
-    return openai_http_ops.begin(&exchange, &in);
+    return openai_http_ops.begin(&x, &in);
 }
 
 static void test_request_of_the_stock_client_is_a_chat(void **state)
 {
     (void)state;
     assert_int_equal(ask(OPENAI_CHAT, recorded, "k-1"), FACE_FOLLOW);
-    assert_int_equal(exchange.ask.verb, VERB_CHAT);
-    assert_text(buf_str(&exchange.ask.body),
+    assert_int_equal(x.ask.verb, VERB_CHAT);
+    assert_text(buf_str(&x.ask.body),
                 json("{'message':'three','context':[{'role':'developer','content':'be short'},"
                      "{'role':'user','content':'one\\nm\xc3\xb6re'},"
                      "{'role':'assistant','content':'two'}],'agent':'a','request_key':'k-1',"
                      "'metadata':{'k':'v'},'unlisted':true}"));
-    assert_false(exchange.is_whole);
+    assert_false(x.is_whole);
     assert_int_equal(ask(OPENAI_CHAT, json("{'messages':[{'role':'user','content':'hi'}]}"), NULL),
                      FACE_FOLLOW);
-    assert_text(buf_str(&exchange.ask.body), json("{'message':'hi','context':[],'unlisted':true}"));
-    assert_true(exchange.is_whole);
+    assert_text(buf_str(&x.ask.body), json("{'message':'hi','context':[],'unlisted':true}"));
+    assert_true(x.is_whole);
     assert_int_equal(ask(OPENAI_CHAT,
                          json("{'conversation':'c-1','tools':[],'n':1,'messages':[{'role':"
                               "'user','content':'hi'},{'role':'system','content':'s'}]}"),
                          NULL),
                      FACE_FOLLOW);
-    assert_text(buf_str(&exchange.ask.body),
+    assert_text(buf_str(&x.ask.body),
                 json("{'message':'hi','context':[{'role':'system','content':'s'}],"
                      "'unlisted':false}"));
-    assert_text(buf_str(&exchange.ask.conversation_id), "c-1");
+    assert_text(buf_str(&x.ask.conversation_id), "c-1");
 }
 
 static void test_agents_are_the_models(void **state)
@@ -264,20 +235,20 @@ static void test_agents_are_the_models(void **state)
     (void)state;
 #define MODEL(name) "{'id':'" name "','object':'model','created':0,'owned_by':'holdfast'}"
     assert_int_equal(ask(OPENAI_MODELS, "", NULL), FACE_REPLY);
-    assert_text(buf_str(&exchange.reply),
+    assert_text(buf_str(&x.reply),
                 json("{'object':'list','data':[" MODEL("a") "," MODEL("b") "]}"));
     assert_int_equal(ask(OPENAI_MODEL, "", "b"), FACE_REPLY);
-    assert_text(buf_str(&exchange.reply), json(MODEL("b")));
-    assert_int_equal(exchange.status, 200);
+    assert_text(buf_str(&x.reply), json(MODEL("b")));
+    assert_int_equal(x.status, 200);
     assert_int_equal(ask(OPENAI_MODEL, "", "c"), FACE_REPLY);
-    assert_int_equal(exchange.status, 404);
+    assert_int_equal(x.status, 404);
     assert_int_equal(
         ask(OPENAI_CHAT, json("{'model':'c','messages':[{'role':'user','content':'hi'}]}"), NULL),
         FACE_REPLY);
-    assert_text(buf_str(&exchange.reply),
+    assert_text(buf_str(&x.reply),
                 json("{'error':{'message':'no agent has the name of this model','type':"
                      "'invalid_request_error','param':'model','code':'model_not_found'}}"));
-    assert_int_equal(exchange.status, 404);
+    assert_int_equal(x.status, 404);
 }
 
 static void test_fault_names_the_member(void **state)

@@ -80,12 +80,8 @@ static void test_no_face_tells_text_that_is_known_to_be_withdrawn(void **state)
     static const struct {
         const struct face_ops *ops;
         const void *request;
-    } faces[] = {{&ai_sdk_ops, NULL},
-                 {&openai_ops, NULL},
-                 {&ag_ui_ops, &ag_ui},
-                 {&a2a_ops, &a2a},
-                 {&mcp_ops, &mcp},
-                 {&acp_server_ops, NULL}};
+    } faces[] = {{&ai_sdk_ops, NULL}, {&openai_ops, NULL}, {&ag_ui_ops, &ag_ui},
+                 {&a2a_ops, &a2a},    {&mcp_ops, &mcp},    {&acp_server_ops, NULL}};
     (void)state;
     for (size_t i = 0; i < countof(faces); i++) {
         begin_stream(faces[i].ops, faces[i].request, NAMED);

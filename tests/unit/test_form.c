@@ -158,6 +158,24 @@ static void test_form_claude_helpers_tell_calls_alone(void **state)
                                   "\"is_error\":true"));
 }
 
+static void test_form_claude_tells_what_it_uses_after_each_message(void **state)
+{
+    (void)state;
+    form_open(&form, AGENT_FORM_CLAUDE);
+    for (int i = 0; i < 2; i++) {
+        take("{\"type\":\"stream_event\",\"event\":{\"type\":\"message_start\",\"message\":{"
+             "\"usage\":{\"input_tokens\":3,\"cache_creation_input_tokens\":40,"
+             "\"cache_read_input_tokens\":500,\"output_tokens\":1}}}}");
+        take("{\"type\":\"stream_event\",\"event\":{\"type\":\"message_delta\",\"delta\":{},"
+             "\"usage\":{\"output_tokens\":7}}}");
+        take("{\"type\":\"stream_event\",\"event\":{\"type\":\"message_stop\"}}");
+    }
+    assert_string_equal(text(&out), EVENT("result", "\"usage\":{\"input_tokens\":543,"
+                                                    "\"output_tokens\":7}")
+                                        EVENT("result", "\"usage\":{\"input_tokens\":1086,"
+                                                        "\"output_tokens\":14}"));
+}
+
 static void test_form_claude_without_pieces_tells_whole_messages(void **state)
 {
     (void)state;
@@ -375,6 +393,7 @@ int main(void)
         TEST(test_form_claude_failure_is_what_the_program_says),
         TEST(test_form_claude_session_that_is_gone_is_none),
         TEST(test_form_claude_helpers_tell_calls_alone),
+        TEST(test_form_claude_tells_what_it_uses_after_each_message),
         TEST(test_form_claude_without_pieces_tells_whole_messages),
         TEST(test_form_codex_tells_messages_and_thoughts),
         TEST(test_form_codex_tells_a_call_once),

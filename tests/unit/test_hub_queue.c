@@ -118,7 +118,7 @@ static void test_hub_history_is_read_beside_the_commit_of_the_start(void **state
     struct client *c = client_new(k, "alice");
     client_await(c, json("'welcome'"));
     const struct task *first = starting(k, c);
-    assert_int_equal(store_inline_next(k->inline_store), QUERY_MESSAGES);
+    assert_int_equal(store_inline_next(k->inline_store), QUERY_PATH);
     assert_true(store_inline_step_query(k->inline_store));
     assert_int_equal(first->phase, PHASE_STARTING);
     assert_int_equal(k->n_runs, 0);

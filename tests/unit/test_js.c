@@ -501,6 +501,35 @@ static void test_js_is_understands_escapes(void **state)
     }
 }
 
+static void test_js_lone_text_is_read_as_any_other(void **state)
+{
+    static const char *const rows[] = {"{\"text\":\"\"}", "{\"text\":\"a, b: {c}\"}",
+                                       "{\"text\":\"\xc3\xb6 \xf0\x9f\x8e\x89\"}"};
+    static const char *const others[] = {"",
+                                         "{}",
+                                         "{\"text\":\"",
+                                         "{\"text\":\"}",
+                                         "{\"text\":1}",
+                                         "{\"text\":\"a\\n\"}",
+                                         "{\"text\":\"a\",\"b\":\"c\"}",
+                                         "{\"test\":\"a\"}",
+                                         "{\"text\": \"a\"}",
+                                         "{\"text\":\"a\"} "};
+    (void)state;
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct js_doc other = {0};
+        assert_true(js_parse(&other, rows[i], strlen(rows[i]), JS_OURS));
+        assert_true(js_parse_lone(&doc, str_of(rows[i]), STR("text")));
+        assert_int_equal(doc.n_nodes, other.n_nodes);
+        assert_memory_equal(doc.nodes, other.nodes, other.n_nodes * sizeof *other.nodes);
+        assert_ptr_equal(doc.text, other.text);
+        js_done(&other);
+    }
+    for (size_t i = 0; i < countof(others); i++)
+        if (js_parse_lone(&doc, str_of(others[i]), STR("text")))
+            fail_msg("%s", others[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -523,6 +552,7 @@ int main(void)
         TEST(test_js_nodes_are_in_document_order),
         TEST(test_js_get_finds_members_of_that_object_only),
         TEST(test_js_is_understands_escapes),
+        TEST(test_js_lone_text_is_read_as_any_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

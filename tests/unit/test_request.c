@@ -443,6 +443,41 @@ static void test_request_faulty_field_of_chat_is_named(void **state)
     decode_ok(json(CHAT("'name':'Self'")));
 }
 
+#define PLACED "{'type':'chat','conversation_id':'c-1',"
+
+static void test_request_chat_has_one_place(void **state)
+{
+    (void)state;
+    decode_ok(json(PLACED "'message':'x','reply_to':'" TID "'}"));
+    assert_true(str_eq(request.reply_to, STR(TID)));
+    decode_ok(json(PLACED "'message':'x','edit':'" TID "'}"));
+    assert_true(str_eq(request.edit, STR(TID)));
+    decode_ok(json(PLACED "'regenerate':'" TID "'}"));
+    assert_true(str_eq(request.regenerate, STR(TID)));
+    assert_null(request.message.p);
+    decode_ok(json("{'type':'branch','conversation_id':'c-1','message_id':'" TID "'}"));
+    assert_true(str_eq(request.message_id, STR(TID)));
+    const struct refusal rows[] = {
+        {json(PLACED "'message':'x','edit':'m1'}"), ERR_BAD_REQUEST,
+         json("'edit' must be an id of 26 characters from the gateway")},
+        {json(PLACED "'message':'x','edit':null}"), ERR_BAD_REQUEST,
+         json("'edit' must be an id of 26 characters from the gateway")},
+        {json(PLACED "'edit':'" TID "'}"), ERR_BAD_REQUEST,
+         json("'message' is missing: it must be a string of 1 byte or more")},
+        {json(PLACED "'message':'x','reply_to':'" TID "','edit':'" TID "'}"), ERR_BAD_REQUEST,
+         json("'edit' cannot be given together with 'reply_to'")},
+        {json(PLACED "'message':'x','regenerate':'" TID "'}"), ERR_BAD_REQUEST,
+         json("'message' cannot be given together with 'regenerate'")},
+        {json(PLACED "'message':'x','edit':'" TID "','background':true}"), ERR_BAD_REQUEST,
+         json("'background' cannot be given together with 'edit'")},
+        {json("{'type':'chat','regenerate':'" TID "'}"), ERR_BAD_REQUEST,
+         json("'conversation_id' is missing: 'regenerate' needs it")},
+        {json("{'type':'branch','conversation_id':'c-1'}"), ERR_BAD_REQUEST,
+         json("'message_id' is missing: it must be an id of 26 characters from the gateway")},
+    };
+    check_refusals(rows, countof(rows));
+}
+
 static void test_request_after_is_exact_or_refused_f58(void **state)
 {
     (void)state;
@@ -551,6 +586,7 @@ int main(void)
         TEST(test_request_id_of_64_bytes_is_echoed),
         TEST(test_request_good_id_is_echoed_with_any_fault),
         TEST(test_request_faulty_field_of_chat_is_named),
+        TEST(test_request_chat_has_one_place),
         TEST(test_request_after_is_exact_or_refused_f58),
         TEST(test_request_unsafe_integer_anywhere_is_named_f58),
         TEST(test_request_faulty_field_of_lists_is_named),

@@ -10,6 +10,10 @@ export class Network {
   port = 0;
   /** So many more bytes go to the browser; then it waits for `release`. */
   #allowance = Infinity;
+  /** So many bytes go to the reader at a time; 0: as they come. */
+  #piece = 0;
+  /** After so many more it is cut. */
+  #fuse = Infinity;
 
   /** @param {() => number} upstream the gateway's port, asked anew for each connection */
   constructor(upstream) {
@@ -19,6 +23,7 @@ export class Network {
   /** Carries connections; after a cut, on the same port as before. */
   async restore() {
     this.#isCut = false;
+    this.#fuse = Infinity;
     if (this.#server) return;
     this.#server = net.createServer((near) => this.#join(near));
     this.#server.listen(0, "127.0.0.1");
@@ -39,6 +44,7 @@ export class Network {
     near.on("data", (bytes) => connection.frozen || far.write(bytes));
     far.on("data", (bytes) => {
       if (connection.frozen || connection.deaf) return;
+      if (this.#piece) return void this.#trickle(connection, bytes);
       near.write(bytes);
       this.#allowance -= bytes.length;
       if (this.#allowance <= 0) far.pause();
@@ -48,6 +54,31 @@ export class Network {
       from.on("error", end);
       from.on("close", () => connection.frozen || end());
     }
+  }
+
+  async #trickle({ near, far }, bytes) {
+    far.pause();
+    for (let at = 0; at < bytes.length && !near.destroyed; ) {
+      const some = bytes.subarray(at, at + Math.min(this.#piece, this.#fuse));
+      near.write(some);
+      at += some.length;
+      this.#fuse -= some.length;
+      if (this.#fuse === 0) return void (await this.cut());
+      await new Promise(setImmediate);
+    }
+    far.resume();
+  }
+
+  /** So many bytes go to the reader at a time, so that a cut may come between any two. */
+  trickle(bytes) {
+    this.#piece = bytes;
+  }
+
+  /** A trickle is cut when so many more bytes have gone to the reader.  Tells whether it is.
+   * @param {number} bytes */
+  cutAfter(bytes) {
+    this.#fuse = bytes;
+    return () => this.#isCut;
   }
 
   /** Resets every connection, and new ones as they come.  It listens on: else another program could get the port. */

@@ -67,6 +67,10 @@ export class Acp {
   begin = async () => (await this.request(session.new, PLACE)).sessionId;
   load = (sessionId) => this.request(session.load, { sessionId, ...PLACE });
   prompt = (sessionId, text) => this.request(session.prompt, { sessionId, prompt: [{ type: "text", text }] });
+  resume = (sessionId) => this.request(session.resume, { sessionId, ...PLACE });
+  list = (params = {}) => this.request(session.list, params);
+  end = (sessionId) => this.request(session.close, { sessionId });
+  remove = (sessionId) => this.request(session.delete, { sessionId });
   cancel = (sessionId) => this.notify(session.cancel, { sessionId });
 
   /** The agent's words since the last message of the user. */

@@ -10,6 +10,7 @@
 //   client.close()                         closes its connections
 //   adapter.repeats                        coming back is asking again with the same key: another
 //                                          owner would begin an answer of its own
+//   adapter.endsInOutput                   at the end it has the task's output, of whose steps that is the last
 //   answer.text()                          what it has shown so far
 //   answer.ended                           {text, end}: end is "completed", "cancelled", "failed" with
 //                                          `why`, or "cut" when the connection broke before the end
@@ -19,12 +20,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { random } from "./random.mjs";
+import { StepModel } from "./step_model.mjs";
 import { until, WAIT_MS } from "./until.mjs";
 import { SCRIPT, World } from "./world.mjs";
 
 export { until };
 
-const CUTS = Number(process.env.HOLDFAST_CUTS ?? 200);
+export const CUTS = Number(process.env.HOLDFAST_CUTS ?? 200);
 
 let conversations = 0;
 const newConversation = () => `c${++conversations}`;
@@ -46,6 +48,7 @@ export function holdsFor(adapter, config) {
         await run({ token, conversation, open, world });
       } finally {
         for (const client of clients) await client.close();
+        world.network.trickle(0);
         await world.network.restore();
       }
     });
@@ -140,15 +143,13 @@ export function holdsFor(adapter, config) {
     const gate = world.gate();
     const client = await its.open();
     const program = words.flatMap((token, n) => (n === words.length - 1 ? [{ wait: gate.path }, { token }] : [{ token }]));
+    const all = words.slice(0, -1).join("");
+    world.network.trickle(256);
     let answer = await client.ask(says(...program));
+    await until(() => answer.text() !== "", "the first text"); // before it there may be no task yet
     for (let n = 0; n < CUTS; n++) {
-      const enough = answer.text().length + pick(64);
-      const cut = await Promise.race([
-        // one character at least: before it there may be no task yet
-        until(() => answer.text().length >= Math.max(1, Math.min(enough, 1 + pick(4 * words.length))), "more text").then(() => false),
-        answer.ended.then(() => true),
-      ]);
-      assert.ok(!cut, "nothing ended by itself");
+      const isCut = world.network.cutAfter(1 + pick(1 << pick(15)));
+      await until(() => isCut() || answer.text() === all, "a cut, or all of it");
       await world.network.cut();
       assert.equal((await answer.ended).end, "cut");
       await world.network.restore();
@@ -188,6 +189,26 @@ export function holdsFor(adapter, config) {
       assert.match(why, /orphaned/);
     } else {
       assert.equal(again, null, "nothing runs any more");
+    }
+  });
+
+  test(`${adapter.name}: a step that a kill cut short is said once`, { timeout: 4 * WAIT_MS }, async () => {
+    const model = new StepModel();
+    const steps = await new World({ ...config, ...(await model.config()) }).open();
+    const client = await adapter.open(steps, (await steps.guest()).token, newConversation());
+    try {
+      const answer = await client.ask("Count.");
+      await until(() => answer.text().endsWith("Tw"), "the second step");
+      await model.killIn(steps);
+      assert.equal((await answer.ended).end, "cut");
+      const again = await client.comeBack();
+      await until(() => again.text().endsWith("Two."), "the step done anew");
+      model.open();
+      assert.deepEqual(await again.ended, { text: adapter.endsInOutput ? "Two." : "One. Two.", end: "completed" });
+    } finally {
+      await client.close();
+      model.close();
+      await steps.close();
     }
   });
 }

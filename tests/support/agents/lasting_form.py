@@ -1,8 +1,9 @@
-"""A program that speaks as Claude Code or Codex does, outlives gateways, and logs what must come of it: lasting_form.py
-FORM FOLDER -- ITS ARGUMENTS.
+"""A program that speaks as Claude Code or Codex does, or prints text, outlives gateways, and logs what must come of it:
+lasting_form.py FORM FOLDER -- ITS ARGUMENTS.
 
-Its prompt ends with a line {"seed": n, "log": path, "pace_s": seconds, "most": lines}.  An event is in the log before its
-line is said.  Each start is a line of FOLDER/started; a session that FOLDER/gone names is one that it does not know.
+Its prompt ends with a line {"seed": n, "log": path, "pace_s": seconds, "most": steps, "until": path}; it ends when that
+file is there, or after so many steps.  An event is in the log before its line is said.  Each start is a line of
+FOLDER/started; a session that FOLDER/gone names is one that it does not know.
 """
 
 import json
@@ -28,13 +29,16 @@ rng = random.Random(asked["seed"])
 log = os.open(asked["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 
-def say(line, *events):
+def say_raw(raw, *events):
     for name, data in events:
         os.write(log, b"S" + json.dumps({"event": name, "data": data}).encode() + b"\n")
-    raw = json.dumps(line, separators=(",", ":")).encode() + b"\n"
     while raw:
         raw = raw[os.write(1, raw):]
     time.sleep(rng.random() * asked["pace_s"])
+
+
+def say(line, *events):
+    say_raw(json.dumps(line, separators=(",", ":")).encode() + b"\n", *events)
 
 
 def words():
@@ -127,8 +131,26 @@ class Codex:
         say({"type": "turn.completed", "usage": {"n": 1}}, ("final_answer", {"output": self.answer}))
 
 
-program = {"claude": Claude, "codex": Codex}[form]()
+class Text:
+    def begin(self):
+        pass
+
+    def step(self, n):
+        """Half of a character may come first."""
+        text = words() + "ü🌊"
+        raw = text.encode()
+        cut = rng.randrange(len(raw))
+        say_raw(raw[:cut], ("token", {"text": text}))
+        say_raw(raw[cut:])
+
+    def end(self):
+        pass
+
+
+program = {"claude": Claude, "codex": Codex, "text": Text}[form]()
 program.begin()
 for n in range(asked["most"]):
     program.step(n)
+    if os.path.exists(asked["until"]):
+        break
 program.end()

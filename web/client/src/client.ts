@@ -14,7 +14,7 @@ import { ForgivingStore, IndexedStore, type Store } from "./store.js";
 import type { Task } from "./task.js";
 import { FetchedTokens, GuestTokens, type FetchToken, type TokenSource } from "./token.js";
 import type { Trouble } from "./trouble.js";
-import type { Agent, Line, Replies, RequestFields, TaskSummary, Verb, Welcome } from "./wire.js";
+import type { Agent, Line, Message, Replies, RequestFields, TaskSummary, Verb, Welcome } from "./wire.js";
 
 export interface Options {
   /**
@@ -260,7 +260,8 @@ export class Client extends Observable {
         this.#conversations.get(line.task.conversation_id)?.pushed(line.task);
         break;
       case "message":
-        this.#conversations.get(line.conversation_id)?.said(line.message);
+      case "branch":
+        this.#conversations.get(line.conversation_id)?.said((line as { message?: Message }).message);
         break;
       case "conversation_changed":
         this.conversations.pushed(line.conversation, line.deleted);

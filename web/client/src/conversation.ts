@@ -6,6 +6,7 @@ import type { Outgoing } from "./outbox.js";
 import { isLive, Task } from "./task.js";
 import type {
   BackgroundResult,
+  Branch,
   ChatOptions,
   Message,
   Replies,
@@ -13,8 +14,6 @@ import type {
   TaskSummary,
 } from "./wire.js";
 
-const PAGE = 50;
-const LARGE = 65_536; // a snapshot with this many characters may have been cut
 
 /** One step of the conversation: a question and its outcome. */
 export interface Turn {
@@ -35,10 +34,12 @@ export interface Turn {
 const BLANK = { input: null, notice: null, text: "", partial: false, task: null, outgoing: null };
 
 export class Conversation extends Observable {
-  /** The loaded ones, and all later ones; oldest first. */
+  /** Those of the current branch that are loaded, and all later ones; oldest first. */
   messages: readonly Message[] = [];
   /** There are older ones: `earlier()` loads them. */
   hasEarlier = false;
+  /** The end of the current branch, as it was opened; undefined when it has grown since. */
+  branch: Branch | undefined;
   /** The first snapshot has arrived. */
   loaded = false;
 
@@ -47,6 +48,7 @@ export class Conversation extends Observable {
   #users = 0; // callers that opened it and did not close it yet
   #opening: Promise<this> | undefined;
   #loading = false;
+  #newest = ""; // task of the snapshot: older ones without a message are of other branches
   #takeBack: (() => void) | undefined; // takes back the newest close
 
   /** @internal */
@@ -74,21 +76,27 @@ export class Conversation extends Observable {
     const times = new Map<string, number>();
     const turn = (key: string, more: Partial<Turn>) =>
       turns.set(key, { ...BLANK, key, ...turns.get(key), ...more });
+    let open = ""; // the turn at the end that has no answer yet
+    const answered = (key: string, more?: Partial<Turn>) => {
+      const asked = turns.get(open);
+      turns.delete(open); // by another task, if its answer was made again
+      turn(key, { ...asked, ...more, key });
+      open = "";
+    };
     for (const message of this.messages) {
       const { message_id, task_id, role, content, partial = false, created_at } = message;
       const key = task_id ?? message_id;
       if (!times.has(key)) times.set(key, created_at);
-      if (role === "user") turn(key, { input: content });
-      else if (role === "system") turn(key, { notice: content });
-      else turn(key, { text: content, partial });
+      if (role === "assistant") answered(key, { text: content, partial });
+      else turn((open = key), { [role === "user" ? "input" : "notice"]: content });
     }
-    const { task_id, message_id } = this.messages[0] ?? {};
-    const oldest = task_id ?? message_id ?? ""; // earlier tasks come with their messages
+    const task_id = this.branch?.task_id;
+    if (task_id) answered(task_id);
     for (const task of this.tasks) {
       const { last, input, text } = task.transcript;
-      const { type } = task.summary;
+      const { type, question_id } = task.summary;
       if (type !== "chat" && type !== "notice") continue;
-      if (this.hasEarlier && !task.live && !turns.has(task.id) && task.id < oldest) continue;
+      if (!turns.has(task.id) && (question_id || task.id <= this.#newest)) continue;
       turn(task.id, { task });
       times.set(task.id, task.summary.created_at ?? times.get(task.id) ?? 0);
       if (last === 0) continue;
@@ -96,7 +104,7 @@ export class Conversation extends Observable {
       const partial = task.status === "failed" || task.status === "cancelled";
       turn(task.id, { text, partial, [said]: input ?? turns.get(task.id)![said] });
     }
-    const all = [...turns.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
+    const all = [...turns.values()];
     for (const outgoing of this.outgoing) {
       // Unsent questions come last; refused ones stay where they were asked.
       const isLater = ({ key }: Turn) => (times.get(key) ?? 0) > outgoing.askedAt;
@@ -124,8 +132,7 @@ export class Conversation extends Observable {
     this.#takeBack?.();
     this.#opening = new Promise<this>((resolve, onError) => {
       const onReply = (reply: Replies["open"]) => resolve(this.#snapshot(reply));
-      const fields = { conversation_id: this.id, limit: PAGE };
-      this.#client.ask("open", fields, { kept: true, onReply, onError });
+      this.#client.ask("open", { conversation_id: this.id }, { kept: true, onReply, onError });
     }).finally(() => (this.#loading = false));
     this.#opening.catch(() => {});
   }
@@ -142,12 +149,12 @@ export class Conversation extends Observable {
   }
 
   /** Loads messages older than the oldest; returns whether there are still older ones. */
-  async earlier(limit = PAGE): Promise<boolean> {
+  async earlier(limit?: number): Promise<boolean> {
     const before = this.messages[0]?.message_id;
     const page = await this.history({ limit, before });
     if (before === this.messages[0]?.message_id) {
-      this.#merge(page.messages);
-      this.hasEarlier = Boolean(page.more);
+      this.messages = [...page.messages, ...this.messages];
+      this.hasEarlier = !!page.more;
       this.changed();
     }
     return this.hasEarlier;
@@ -226,14 +233,14 @@ export class Conversation extends Observable {
     this.changed();
   }
 
-  #snapshot({ messages, tasks }: Replies["open"]): this {
-    const known = new Set(this.messages.map(({ message_id }) => message_id));
-    if (!messages.some(({ message_id }) => known.has(message_id))) {
-      this.messages = []; // these are not contiguous with the loaded ones
-      this.hasEarlier = messages.length >= PAGE;
-      if (!this.hasEarlier && JSON.stringify(messages).length > LARGE) this.#lookBefore(messages[0]!);
-    }
-    this.#merge(messages);
+  #snapshot({ messages, tasks, branch }: Replies["open"]): this {
+    const { message_id, parent_id } = messages[0] ?? {};
+    const at = this.#find(message_id);
+    const before = this.messages.slice(0, at < 0 ? this.#find(parent_id) + 1 : at);
+    if (!before.length) this.hasEarlier = !!parent_id; // else they are contiguous
+    this.messages = [...before, ...messages];
+    this.branch = branch;
+    this.#newest = tasks.at(-1)?.task_id ?? "";
     for (const summary of tasks) {
       const task = this.#client.meet(summary);
       if (isLive(summary.status) && this.#users > 0) task.follow(this);
@@ -246,15 +253,8 @@ export class Conversation extends Observable {
     return this;
   }
 
-  /** Asks whether there are older ones: the snapshot does not say whether it was cut. */
-  #lookBefore({ message_id: before }: Message): void {
-    const fields = { conversation_id: this.id, limit: 1, before };
-    const onReply = ({ messages }: Replies["history"]) => {
-      if (this.messages[0]?.message_id !== before) return;
-      this.hasEarlier = messages.length > 0;
-      this.changed();
-    };
-    this.#client.ask("history", fields, { kept: false, onReply });
+  #find(id: string | undefined): number {
+    return this.messages.findIndex(({ message_id }) => message_id === id);
   }
 
   /** @internal A task that is new or has changed. */
@@ -265,15 +265,15 @@ export class Conversation extends Observable {
     if ((isNew || (task.live && !task.isFollowedBy(this))) && this.#users > 0) task.follow(this);
   }
 
-  /** @internal */
-  said(message: Message): void {
-    this.#merge([message]);
+  /** @internal A new message; undefined: another branch was chosen. */
+  said(message?: Message): void {
+    const { message_id, parent_id } = message ?? {};
+    if (this.#find(message_id) >= 0) return;
+    // It is of another branch, or came between.
+    if (!message || (parent_id && this.#find(parent_id) < this.messages.length - 1)) return this.reconnected();
+    this.branch = undefined;
+    this.messages = [...this.messages, message];
     this.changed();
-  }
-
-  #merge(messages: readonly Message[]): void {
-    const all = new Map([...this.messages, ...messages].map((one) => [one.message_id, one]));
-    this.messages = [...all.values()].sort((a, b) => (a.message_id < b.message_id ? -1 : 1));
   }
 }
 

@@ -32,6 +32,18 @@ export interface TaskSummary {
   completed_at?: number | null;
   /** Pairs of N and R: the text of the events after N and before R is withdrawn.  Not in lists and pushes. */
   retracted?: readonly (readonly [number, number])[] | null;
+  /** The message that it answers, when another task brought that: a regenerated answer. */
+  question_id?: string;
+}
+
+/** The end of a conversation's current branch. */
+export interface Branch {
+  /** Its last message. */
+  message_id: string;
+  /** The task that answers it, or has failed to, if it is a question. */
+  task_id?: string;
+  /** The answers, and other messages, that it has already.  Only in the reply to `open`. */
+  siblings?: string[];
 }
 
 /** The reply to `task`: the summary and what lists and pushes leave out. */
@@ -67,6 +79,10 @@ export type Part =
 
 export interface Message {
   message_id: string;
+  /** The message before it on its branch; missing in a first one. */
+  parent_id?: string;
+  /** All messages with the same parent, its own id too; missing when there are no others. */
+  siblings?: string[];
   role: "user" | "assistant" | "system";
   /** The texts; the parts stand beside it where there is more than one text. */
   content: string;
@@ -202,6 +218,10 @@ export interface ChatOptions {
   metadata?: Record<string, unknown>;
   context?: { role: "system" | "developer" | "user" | "assistant"; content: string }[];
   unlisted?: boolean;
+  /** The message under which this one goes: `message_id`, or the `task_id` of an answer. */
+  reply_to?: string;
+  /** The user's message beside which this one goes, with the same history. */
+  edit?: string;
 }
 
 export interface RequestFields {
@@ -217,7 +237,8 @@ export interface RequestFields {
   watch: Record<never, never>;
   task: TaskRef;
   tasks: ConversationRef & Page & { status?: TaskStatus };
-  history: ConversationRef & Page;
+  history: ConversationRef & Page & { all?: boolean };
+  branch: ConversationRef & { message_id: string };
   conversations: Page;
   title: ConversationRef & { title: string };
   delete: ConversationRef;
@@ -239,12 +260,14 @@ export interface Replies {
     conversation_id: string;
     messages: Message[];
     tasks: TaskSummary[];
+    branch?: Branch;
   };
   close: Ok;
   watch: Ok;
   task: { type: "task"; task: TaskRecord };
   tasks: { type: "tasks"; tasks: TaskSummary[]; more?: boolean };
   history: { type: "history"; messages: Message[]; more?: boolean };
+  branch: { type: "branch"; conversation_id: string } & Branch;
   conversations: { type: "conversations"; conversations: ConversationSummary[]; more?: boolean };
   title: Ok;
   delete: Ok;

@@ -78,7 +78,8 @@ it.each(Object.keys(shows))("%s", async (name) => {
   const said: string[] = [];
   const end = shows[name]!(said);
   expect(said.at(-1)).toBe("live   0");
-  its.socket.answer("open", { type: "conversation", conversation_id: "c1", messages: [], tasks: [summary()] });
+  const messages = [{ message_id: "m1", role: "user", content: "?", task_id: "t1", created_at: 1 }];
+  its.socket.answer("open", { type: "conversation", conversation_id: "c1", messages, tasks: [summary()] });
   its.socket.say(event(1, "task.created", { input: "hi" }), event(2, "task.started"), token(3, "Hel"), token(4, "lo"));
   its.socket.answer("conversations", { type: "conversations", conversations: [{ conversation_id: "c1", title: "Sea", updated_at: 1 }] });
   await settle();

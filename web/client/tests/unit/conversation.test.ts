@@ -33,12 +33,16 @@ const message = (id: string, role: string, content: string, more = {}) => ({
   created_at: 1,
   ...more,
 });
-const snapshot = (messages: object[] = [], tasks: object[] = []) => ({
+type Said = ReturnType<typeof message> & { parent_id?: string };
+/** Messages whose parent is not told hang on the one before. */
+const snapshot = (messages: Said[] = [], tasks: object[] = [], branch?: object) => ({
   type: "conversation",
   conversation_id: "c1",
-  messages,
+  messages: messages.map((one, at) => ({ parent_id: messages[at - 1]?.message_id, ...one })),
   tasks,
+  branch,
 });
+const pushed = (one: Said) => ({ type: "message", conversation_id: "c1", message: one });
 const contents = () => conversation.messages.map(({ content }) => content);
 
 it("a task that is known by its id alone is followed when the gateway tells that it lives", async () => {
@@ -83,21 +87,6 @@ describe("open()", () => {
     });
     expect(its.client.task("c1", "t2").summary.progress).toBe(0.5);
     expect(socket.all("resume")).toHaveLength(2);
-  });
-
-  it("asks whether there are older messages when a snapshot may have been cut for its size", () => {
-    void conversation.open();
-    socket.answer("open", snapshot([message("m1", "user", "?"), message("m2", "assistant", "x".repeat(80_000))]));
-    expect(conversation.hasEarlier).toBe(false);
-    expect(socket.asked("history")).toMatchObject({ conversation_id: "c1", before: "m1", limit: 1 });
-    socket.answer("history", { type: "history", messages: [] });
-    expect(conversation.hasEarlier).toBe(false);
-
-    const other = its.client.conversation("c2");
-    void other.open();
-    socket.answer("open", snapshot([message("m7", "assistant", "x".repeat(80_000))]));
-    socket.answer("history", { type: "history", messages: [message("m6", "user", "?")], more: true });
-    expect(other.hasEarlier).toBe(true);
   });
 
   it("keeps a message that was refused where it was asked, and what is on its way at the end", async () => {
@@ -203,7 +192,7 @@ describe("open()", () => {
     const second = await comeBack(its);
     second.answer(
       "open",
-      snapshot(Array.from({ length: 50 }, (_, at) => message(`m${at + 50}`, "user", "x"))),
+      snapshot([message("m50", "user", "x", { parent_id: "m49" }), message("m51", "user", "x")]),
     );
     expect(conversation.messages[0]!.message_id).toBe("m50");
     expect(conversation.hasEarlier).toBe(true);
@@ -312,7 +301,7 @@ describe("turns", () => {
 
   it("shows what the events say in the place of the stored answer", () => {
     void conversation.open();
-    socket.answer("open", snapshot([], [summary()]));
+    socket.answer("open", snapshot([message("m0", "user", "q", { task_id: "t1" })], [summary()]));
     socket.say(
       event(1, "task.created", { input: "q" }),
       token(2, "streamed"),
@@ -326,14 +315,62 @@ describe("turns", () => {
     expect(conversation.turns).toMatchObject([{ key: "t1", input: "q", text: "streamed" }]);
   });
 
-  it("shows no task whose messages are older than those that were loaded", () => {
+  it("shows no task of another branch, or whose messages are older than those that were loaded", () => {
     void conversation.open();
-    const messages = Array.from({ length: 50 }, (_, at) =>
-      message(`m${at + 10}`, "user", "x", { task_id: `t${at + 10}` }),
-    );
     const ended = (task_id: string) => summary({ task_id, status: "completed" });
-    socket.answer("open", snapshot(messages, [ended("t0"), ended("t10"), summary()]));
-    expect(conversation.turns.slice(0, 2).map(({ key }) => key)).toEqual(["t1", "t10"]);
+    const messages = [message("m1", "user", "x", { task_id: "t2", parent_id: "m0" })];
+    socket.answer("open", snapshot(messages, [ended("t0"), ended("t1"), ended("t2"), ended("t3")]));
+    socket.say({ type: "task", task: summary({ task_id: "t4" }) }); // its message is on its way
+    expect(conversation.turns.map(({ key }) => key)).toEqual(["t2", "t4"]);
+  });
+
+  it("shows the answer of another task under the question that it answers", () => {
+    void conversation.open();
+    const question = message("m1", "user", "?", { task_id: "t1" });
+    const messages = [question, message("m3", "assistant", "anew", { task_id: "t2" })];
+    const again = summary({ task_id: "t2", status: "completed", question_id: "m1" });
+    socket.answer("open", snapshot(messages, [summary({ status: "completed" }), again]));
+    expect(conversation.turns).toMatchObject([{ key: "t2", input: "?", text: "anew" }]);
+  });
+
+  it("shows the task that makes the newest answer again", () => {
+    void conversation.open();
+    const branch = { message_id: "m1", task_id: "t2", siblings: ["m2"] };
+    const again = summary({ task_id: "t2", question_id: "m1" });
+    const tasks = [summary({ status: "completed" }), again];
+    socket.answer("open", snapshot([message("m1", "user", "?", { task_id: "t1" })], tasks, branch));
+    expect(conversation.turns).toMatchObject([{ key: "t2", input: "?", task: { id: "t2" } }]);
+    const answer = message("m3", "assistant", "anew", { task_id: "t2", parent_id: "m1" });
+    socket.say(pushed(answer), pushed(message("m4", "user", "next", { task_id: "t3", parent_id: "m3" })));
+    expect(conversation.turns).toMatchObject([{ key: "t2", text: "anew" }, { key: "t3", input: "next" }]);
+  });
+
+  it("looks again when another branch was chosen, or something came between", async () => {
+    void conversation.open();
+    const [one, two] = [message("m1", "user", "1"), message("m2", "user", "2")];
+    socket.answer("open", snapshot([one, two]));
+    await settle();
+    socket.say(pushed(message("m3", "assistant", "!", { parent_id: "m1" })));
+    expect(conversation.messages).toHaveLength(2);
+    socket.answer("open", snapshot([one, message("m3", "assistant", "!"), two]));
+    await settle();
+    expect(contents()).toEqual(["1", "!", "2"]);
+    socket.say({ type: "branch", conversation_id: "c1", message_id: "m4" });
+    socket.answer("open", snapshot([one, message("m4", "user", "4")]));
+    expect(contents()).toEqual(["1", "4"]);
+  });
+
+  it("keeps what was loaded of the part that both branches have", async () => {
+    void conversation.open();
+    socket.answer("open", snapshot([message("m2", "user", "2", { parent_id: "m1" })]));
+    await settle();
+    const earlier = conversation.earlier();
+    socket.answer("history", { type: "history", messages: [message("m1", "user", "1")] });
+    expect(await earlier).toBe(false);
+    socket.say({ type: "branch", conversation_id: "c1", message_id: "m5" });
+    socket.answer("open", snapshot([message("m5", "user", "5", { parent_id: "m1" })]));
+    expect(contents()).toEqual(["1", "5"]);
+    expect(conversation.hasEarlier).toBe(false);
   });
 
   it("shows a notice", () => {
@@ -351,7 +388,7 @@ describe("turns", () => {
 
   it("marks what a task that failed had said as partial", () => {
     void conversation.open();
-    socket.answer("open", snapshot([], [summary()]));
+    socket.answer("open", snapshot([message("m1", "user", "?", { task_id: "t1" })], [summary()]));
     const error = { code: "timeout", message: "timeout" };
     socket.say(token(1, "ha"), event(2, "task.failed", { status: "failed", error, output: "ha" }));
     expect(conversation.turns).toMatchObject([{ text: "ha", partial: true }]);

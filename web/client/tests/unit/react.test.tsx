@@ -45,7 +45,7 @@ it("useConversation opens it, shows what is said, and closes it", async () => {
         type: "conversation",
         id,
         conversation_id: "c1",
-        messages: [],
+        messages: [{ message_id: "m1", role: "user", content: "hi", task_id: "t1", created_at: 1 }],
         tasks: [summary()],
     });
     await gatewaySays(event(1, "task.created", { input: "hi" }), token(2, "Hel"), token(3, "lo"));

@@ -23,6 +23,10 @@ it.each(["vue", "svelte", "solid"])("what %s wants is less than 1 KiB", async (n
   expect(await sizeOf(`${name}.ts`, ["vue", "solid-js"])).toBeLessThan(1024);
 });
 
+it("what branches want is less than 1 KiB", async () => {
+  expect(await sizeOf("branches.ts", [])).toBeLessThan(1024);
+});
+
 it("the hooks are less than 1 KiB", async () => {
   expect(await sizeOf("react.ts", ["react"])).toBeLessThan(1024);
 });

@@ -1,0 +1,28 @@
+/* slot -- the part of a store that an owner's rows belong to: the unit in which nodes share one.
+ *
+ * Shape:    a hash of the owner's name, the same in every version and on every machine: rows carry
+ *           it, so it may never change.  A store of one node has all slots.
+ * Thread:   any.
+ */
+#ifndef CORE_SLOT_H
+#define CORE_SLOT_H
+
+#include "proto/base.h"
+
+#define N_SLOTS 4096
+
+unsigned slot_of(struct str owner); /* FNV-1a of 64 bits, folded: 0 … N_SLOTS - 1 */
+
+struct slots {
+    uint64_t bits[N_SLOTS / 64];
+};
+static inline bool slots_has(const struct slots *s, unsigned slot)
+{
+    return (s->bits[slot / 64] >> slot % 64 & 1) != 0;
+}
+static inline void slots_add(struct slots *s, unsigned slot)
+{
+    s->bits[slot / 64] |= (uint64_t)1 << slot % 64;
+}
+
+#endif

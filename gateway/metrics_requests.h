@@ -1,0 +1,15 @@
+/* metrics_requests -- rows of metrics.c: requests, why they were refused, the audit's lines.
+ *
+ * Thread:   loop.
+ */
+#ifndef GATEWAY_METRICS_REQUESTS_H
+#define GATEWAY_METRICS_REQUESTS_H
+
+#include "gateway/server.h"
+
+void metrics_requests(struct server *s, struct buf *out, const char *name);
+void metrics_request_errors(struct server *s, struct buf *out, const char *name);
+void metrics_refusals(struct server *s, struct buf *out, const char *name);
+void metrics_audit_lines(struct server *s, struct buf *out, const char *name);
+
+#endif

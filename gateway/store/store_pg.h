@@ -1,0 +1,61 @@
+/* store_pg -- the store on a PostgreSQL server: one database (or schema) for one cluster.
+ *
+ * Shape:    a backend (core/store.h).  A batch is one transaction in one pipelined flush, whose
+ *           first statement is the fence: the node's row (its incarnation, and the number of its
+ *           last batch) must be as we left it.  So a batch is applied once, however often it is
+ *           sent, and a process that another has replaced commits nothing.  While a commit's
+ *           outcome is not known (STORE_UNKNOWN), the next call asks for it, by a write that
+ *           commits.
+ * Thread:   as store_sqlite's: commit, start, idle and close: the writer; query: any, each with its
+ *           own reader.
+ * Owns:     connections, and what is known of the journal's unsealed lines.
+ * Errors:   enum store_error; store_pg_last_error has the server's message of the last one.
+ */
+#ifndef GATEWAY_STORE_STORE_PG_H
+#define GATEWAY_STORE_STORE_PG_H
+
+#include "core/store.h"
+
+#ifndef STORE_ERROR_TEXT
+#define STORE_ERROR_TEXT 256
+#endif
+
+struct store_pg;
+
+struct store_pg_options {
+    const char *url;     /* a connection URI, or keywords and values (libpq's manual) */
+    const char *node;    /* this node's name: a start under it replaces the one before */
+    const char *dir;     /* the data directory: ours alone while the store is open; NULL: none */
+    bool replicated;     /* a commit must be on a synchronous standby too */
+    unsigned lease_s;    /* a node that gives no sign for so long counts as dead; 0: 10 */
+    unsigned connect_ms; /* longest wait for a connection; 0: 5 s */
+    unsigned answer_ms;  /* longest wait for an answer; 0: 15 s */
+};
+
+/* Connects, brings the schema up to date and joins, which may wait for a lease.  On failure ret is
+ * untouched and ret_error says why, for the operator. */
+int store_pg_open(const struct store_pg_options *options, struct store_pg **ret,
+                  char ret_error[STORE_ERROR_TEXT]);
+
+extern const struct store_ops store_pg_ops;
+
+/* Says in sentences what the server and the store on it are like, and what is wrong.  Reads alone;
+ * full: every task's events too.  False when it could not go on, which is said as well. */
+typedef void (*store_pg_say_fn)(void *arg, bool is_wrong, const char *sentence);
+bool store_pg_check(const struct store_pg_options *options, bool full, store_pg_say_fn say,
+                    void *arg);
+
+/* Copies a store from a data directory with SQLite's to an empty database, or to a new directory,
+ * and compares each row.  Nobody may use either.  False: what is wrong was said, and nothing has
+ * changed. */
+bool store_pg_import(const struct store_pg_options *options, const char *dir, store_pg_say_fn say,
+                     void *arg);
+bool store_pg_export(const struct store_pg_options *options, const char *dir, store_pg_say_fn say,
+                     void *arg);
+
+/* Any thread: another process has the store.  The next commit says so too. */
+bool store_pg_is_fenced(struct store_pg *store);
+/* Any thread; "" when nothing ever failed. */
+void store_pg_last_error(struct store_pg *store, char ret[STORE_ERROR_TEXT]);
+
+#endif

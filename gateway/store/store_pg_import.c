@@ -1,0 +1,572 @@
+/* From a data directory with SQLite to PostgreSQL, and back: row by row, in one transaction, and
+ * then every row is compared with its original before that ends.  Nobody uses either meanwhile. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gateway/store/data_dir.h"
+#include "gateway/store/store_pg_private.h"
+#include "gateway/store/store_sqlite_private.h"
+
+#define COLUMNS_MAX 64
+
+/* A table that both have.  SQLite's checksums are made anew: they are of the same cells. */
+struct copied {
+    const char *name, *columns, *order;
+    const char *blobs; /* the columns that are BLOBs in SQLite */
+    int owner;         /* the column that gives PostgreSQL's slot; -1: it has none */
+    const char *sums;
+};
+#define SUM(table, columns) "UPDATE " table " SET crc = row_crc(" columns ")"
+#define WHOLE(table, columns, order, blobs, owner)               \
+    {                                                            \
+        table, columns, order, blobs, owner, SUM(table, columns) \
+    }
+static const struct copied copied[] = {
+    {"inputs", "task_key" SQL_TASK_INPUT, "task_key", "", -1, NULL},
+    {"tasks", SQL_TASK_FIXED SQL_TASK_STATE SQL_TASK_LONG, "task_key", "", 0,
+     "UPDATE tasks SET fixed_crc = row_crc(" SQL_TASK_FIXED "), state_crc = row_crc("
+     "task_key" SQL_TASK_STATE "), long_crc = row_crc(task_key" SQL_TASK_LONG "), input_crc = "
+     "(SELECT row_crc(task_key" SQL_TASK_INPUT ") FROM inputs i WHERE i.task_key = "
+     "tasks.task_key)"},
+    WHOLE("conversations", SQL_CONVERSATION, "owner, conversation_id", "", -1),
+    WHOLE("messages", SQL_MESSAGE, "owner, conversation_id, message_id", "", -1),
+    WHOLE("contexts", "task_key, context", "task_key", "", -1),
+    WHOLE("runs", "task_key, mark", "task_key", "", -1),
+    WHOLE("notes", "task_key, number, seq, bytes", "task_key, number", "bytes", -1),
+    WHOLE("inbox", "task_key, position, line", "task_key, position", "line", -1),
+    WHOLE("request_keys", "owner, key, conversation_id, task_id, created_at", "owner, key", "", -1),
+    WHOLE("notices", "key, silent, owner, conversation_id, agent, text, source", "key", "", 2),
+    WHOLE("outbox", "key, hook, id, at, body", "key", "", -1),
+    WHOLE("revocations", "owner, until", "owner", "", 0),
+    WHOLE("usage", "owner, bytes", "owner", "", 0),
+    WHOLE("garbage", "task_key, owner, keeps_record", "task_key", "", -1),
+    WHOLE("files", SQL_FILE, "owner, conversation_id, file_id", "", 0),
+    WHOLE("file_uses", "owner, conversation_id, task_id, file_id",
+          "owner, conversation_id, task_id, file_id", "", -1),
+    WHOLE("blocks", "task_key, first, last, bytes", "task_key, first", "bytes", -1),
+};
+
+enum cell_type { CELL_NONE, CELL_INT, CELL_REAL, CELL_BYTES };
+struct cell {
+    enum cell_type type;
+    int64_t n;
+    double real;
+    struct str bytes; /* until the next row */
+};
+
+struct transfer {
+    struct sql_conn sqlite;
+    struct pg_conn pg;
+    bool back; /* to SQLite */
+    store_pg_say_fn say;
+    void *arg;
+    int64_t rows;
+};
+
+static bool transfer_fails(struct transfer *t, const char *what, const char *why)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%.100s: %.*s", what, (int)strcspn(why, "\n"), why);
+    t->say(t->arg, true, text);
+    return false;
+}
+
+static bool sqlite_fails(struct transfer *t, const char *what)
+{
+    return transfer_fails(t, what, sqlite3_errmsg(t->sqlite.db));
+}
+
+static bool postgres_fails(struct transfer *t, const char *what)
+{
+    return transfer_fails(t, what, PQerrorMessage(t->pg.pg));
+}
+
+static bool pg_does(struct transfer *t, const char *sql)
+{
+    PGresult *r = PQexec(t->pg.pg, sql);
+    bool good = PQresultStatus(r) == PGRES_COMMAND_OK || PQresultStatus(r) == PGRES_TUPLES_OK;
+    PQclear(r);
+    return good || postgres_fails(t, sql);
+}
+
+static int64_t pg_count(struct transfer *t, const char *sql)
+{
+    PGresult *r = PQexec(t->pg.pg, sql);
+    bool good = PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) == 1;
+    int64_t n = good ? strtoll(PQgetvalue(r, 0, 0), NULL, 10) : -1;
+    PQclear(r);
+    return n;
+}
+
+static bool sqlite_does(struct transfer *t, const char *sql)
+{
+    return sqlite3_exec(t->sqlite.db, sql, NULL, NULL, NULL) == SQLITE_OK || sqlite_fails(t, sql);
+}
+
+/* --- rows of either side ---------------------------------------------------------------------- */
+
+struct rows {
+    struct transfer *t;
+    sqlite3_stmt *stmt; /* NULL: PostgreSQL's */
+    PGresult *result;
+    int n;
+    bool failed;
+};
+
+static bool rows_open(struct rows *rows, struct transfer *t, bool sqlite, const char *sql)
+{
+    *rows = (struct rows){.t = t};
+    if (sqlite) {
+        rows->failed = sqlite3_prepare_v2(t->sqlite.db, sql, -1, &rows->stmt, NULL) != SQLITE_OK;
+        rows->n = rows->failed ? 0 : sqlite3_column_count(rows->stmt);
+        return rows->failed ? sqlite_fails(t, sql) : true;
+    }
+    rows->failed = PQsendQueryParams(t->pg.pg, sql, 0, NULL, NULL, NULL, NULL, 1) != 1 ||
+                   PQsetSingleRowMode(t->pg.pg) != 1;
+    return rows->failed ? postgres_fails(t, sql) : true;
+}
+
+static bool rows_next(struct rows *rows)
+{
+    if (rows->stmt) {
+        int rc = sqlite3_step(rows->stmt);
+        rows->failed = rc != SQLITE_ROW && rc != SQLITE_DONE;
+        return rc == SQLITE_ROW;
+    }
+    PQclear(rows->result);
+    rows->result = PQgetResult(rows->t->pg.pg);
+    if (PQresultStatus(rows->result) == PGRES_SINGLE_TUPLE) {
+        rows->n = PQnfields(rows->result);
+        return true;
+    }
+    rows->failed = PQresultStatus(rows->result) != PGRES_TUPLES_OK;
+    return false;
+}
+
+static struct cell sqlite_cell(sqlite3_stmt *stmt, int i)
+{
+    int type = sqlite3_column_type(stmt, i);
+    struct cell c = {.type = CELL_BYTES};
+    if (type == SQLITE_NULL)
+        return (struct cell){CELL_NONE, 0, 0, STR_NULL};
+    if (type == SQLITE_INTEGER)
+        return (struct cell){CELL_INT, sqlite3_column_int64(stmt, i), 0, STR_NULL};
+    if (type == SQLITE_FLOAT)
+        return (struct cell){CELL_REAL, 0, sqlite3_column_double(stmt, i), STR_NULL};
+    const void *p = type == SQLITE_BLOB ? sqlite3_column_blob(stmt, i)
+                                        : (const void *)sqlite3_column_text(stmt, i);
+    c.bytes = (struct str){p ? p : "", (size_t)sqlite3_column_bytes(stmt, i)};
+    return c;
+}
+
+static struct cell rows_cell(const struct rows *rows, int i)
+{
+    if (rows->stmt)
+        return sqlite_cell(rows->stmt, i);
+    if (PQgetisnull(rows->result, 0, i))
+        return (struct cell){CELL_NONE, 0, 0, STR_NULL};
+    switch (PQfsize(rows->result, i)) {
+    case -1: return (struct cell){CELL_BYTES, 0, 0, pg_col(rows->result, 0, i)};
+    default: break;
+    }
+    if (PQftype(rows->result, i) == 701)
+        return (struct cell){CELL_REAL, 0, pg_col_real(rows->result, 0, i), STR_NULL};
+    return (struct cell){CELL_INT, pg_col_int(rows->result, 0, i), 0, STR_NULL};
+}
+
+static bool rows_close(struct rows *rows, const char *what)
+{
+    bool good = !rows->failed;
+    if (!good && rows->stmt)
+        (void)sqlite_fails(rows->t, what);
+    else if (!good)
+        (void)postgres_fails(rows->t, what);
+    sqlite3_finalize(rows->stmt);
+    PQclear(rows->result);
+    for (PGresult *r; !rows->stmt && (r = PQgetResult(rows->t->pg.pg));)
+        PQclear(r);
+    return good;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static bool is_blob(const struct copied *c, const char *column)
+{
+    return *c->blobs && strcmp(c->blobs, column) == 0;
+}
+
+static int bind_cell(sqlite3_stmt *stmt, int at, const struct cell *c, bool blob)
+{
+    switch (c->type) {
+    case CELL_NONE: return sqlite3_bind_null(stmt, at);
+    case CELL_INT: return sqlite3_bind_int64(stmt, at, c->n);
+    case CELL_REAL: return sqlite3_bind_double(stmt, at, c->real);
+    case CELL_BYTES: break;
+    }
+    return blob ? sqlite3_bind_blob64(stmt, at, c->bytes.p, c->bytes.n, SQLITE_STATIC)
+                : sqlite3_bind_text64(stmt, at, c->bytes.p, c->bytes.n, SQLITE_STATIC, SQLITE_UTF8);
+}
+
+static bool put_in_sqlite(struct transfer *t, const struct copied *c, const struct rows *from,
+                          sqlite3_stmt *insert)
+{
+    for (int i = 0; i < from->n; i++) {
+        struct cell cell = rows_cell(from, i);
+        if (bind_cell(insert, i + 1, &cell, is_blob(c, PQfname(from->result, i))) != SQLITE_OK)
+            return sqlite_fails(t, c->name);
+    }
+    bool good = sqlite3_step(insert) == SQLITE_DONE;
+    sqlite3_reset(insert);
+    return good || sqlite_fails(t, c->name);
+}
+
+static void big(char to[8], uint64_t n)
+{
+    for (int i = 7; i >= 0; i--, n >>= 8)
+        to[i] = (char)(n & 0xff);
+}
+
+#define PLUS_ONE_OF(type, name) +1
+static bool put_in_postgres(struct transfer *t, const struct copied *c, const struct rows *from)
+{
+    static const int one = 1;
+    const char *values[COLUMNS_MAX];
+    int lengths[COLUMNS_MAX], formats[COLUMNS_MAX], n = 0;
+    char numbers[COLUMNS_MAX][8];
+    int owner = c->owner;
+    if (strcmp(c->name, "tasks") == 0) /* behind the key and the fixed numbers */
+        owner = 1 TASK_FIXED_NUMBERS(PLUS_ONE_OF);
+    ASSERT(from->n < COLUMNS_MAX);
+    for (int i = 0; i < from->n; i++, n++) {
+        struct cell cell = rows_cell(from, i);
+        uint64_t bits = (uint64_t)cell.n;
+        if (cell.type == CELL_REAL)
+            memcpy(&bits, &cell.real, sizeof bits);
+        big(numbers[n], bits);
+        bool number = cell.type == CELL_INT || cell.type == CELL_REAL;
+        values[n] = cell.type == CELL_NONE ? NULL : number ? numbers[n] : cell.bytes.p;
+        lengths[n] = number ? 8 : (int)cell.bytes.n;
+        formats[n] = one;
+    }
+    if (c->owner >= 0) {
+        big(numbers[n], slot_of((struct str){values[owner], (size_t)lengths[owner]}));
+        values[n] = numbers[n];
+        lengths[n] = 8;
+        formats[n++] = one;
+    }
+    PGresult *r = PQexecPrepared(t->pg.pg, c->name, n, values, lengths, formats, 1);
+    bool good = PQresultStatus(r) == PGRES_COMMAND_OK;
+    PQclear(r);
+    return good || postgres_fails(t, c->name);
+}
+
+/* --- a table ---------------------------------------------------------------------------------- */
+
+static void select_of(const struct copied *c, struct buf *ret)
+{
+    buf_putf(ret, "SELECT %s FROM %s ORDER BY %s", c->columns, c->name, c->order);
+    buf_putc(ret, 0);
+}
+
+static void insert_into(const struct copied *c, bool postgres, struct buf *ret)
+{
+    int n = 1;
+    for (const char *p = c->columns; *p; p++)
+        n += *p == ',';
+    n += postgres && c->owner >= 0;
+    buf_putf(ret, "INSERT INTO %s (%s%s) VALUES (", c->name, c->columns,
+             postgres && c->owner >= 0 ? ", slot" : "");
+    for (int i = 1; i <= n; i++)
+        buf_putf(ret, postgres ? "%s$%d" : "%s?%d", i > 1 ? ", " : "", i);
+    buf_puts(ret, ")");
+    buf_putc(ret, 0);
+}
+
+static bool prepare_insert(struct transfer *t, const struct copied *c, sqlite3_stmt **ret)
+{
+    struct buf sql = {0};
+    bool good;
+    insert_into(c, !t->back, &sql);
+    if (t->back) {
+        good = sqlite3_prepare_v2(t->sqlite.db, sql.bytes, -1, ret, NULL) == SQLITE_OK ||
+               sqlite_fails(t, sql.bytes);
+    } else {
+        PGresult *r = PQprepare(t->pg.pg, c->name, sql.bytes, 0, NULL);
+        good = PQresultStatus(r) == PGRES_COMMAND_OK;
+        PQclear(r);
+        good = good || postgres_fails(t, sql.bytes);
+    }
+    buf_done(&sql);
+    return good;
+}
+
+static bool copy_table(struct transfer *t, const struct copied *c)
+{
+    struct rows from;
+    struct buf sql = {0};
+    sqlite3_stmt *insert = NULL;
+    select_of(c, &sql);
+    bool good = prepare_insert(t, c, &insert);
+    if (good && rows_open(&from, t, !t->back, sql.bytes)) {
+        while (good && rows_next(&from)) {
+            good = t->back ? put_in_sqlite(t, c, &from, insert) : put_in_postgres(t, c, &from);
+            t->rows++;
+        }
+        good = rows_close(&from, c->name) && good;
+    } else {
+        good = false;
+    }
+    sqlite3_finalize(insert);
+    buf_done(&sql);
+    return good && (!t->back || !c->sums || sqlite_does(t, c->sums));
+}
+
+static bool is_same_cell(struct cell a, struct cell b)
+{
+    return a.type == b.type && a.n == b.n && memcmp(&a.real, &b.real, sizeof a.real) == 0 &&
+           (a.type != CELL_BYTES || str_eq(a.bytes, b.bytes));
+}
+
+/* Both in the order of their keys: the first difference ends it. */
+static bool compare_rows(struct transfer *t, const char *name, struct rows *a, struct rows *b)
+{
+    for (int64_t row = 1;; row++) {
+        bool one = rows_next(a), other = rows_next(b);
+        if (!one && !other)
+            return true;
+        bool same = one && other && a->n == b->n;
+        for (int i = 0; same && i < a->n; i++)
+            same = is_same_cell(rows_cell(a, i), rows_cell(b, i));
+        if (!same) {
+            char text[96];
+            snprintf(text, sizeof text, "row %lld of %s is not as it was", (long long)row, name);
+            t->say(t->arg, true, text);
+            return false;
+        }
+    }
+}
+
+static bool compare_selects(struct transfer *t, const char *name, const char *sqlite,
+                            const char *postgres)
+{
+    struct rows a, b;
+    if (!rows_open(&a, t, true, sqlite))
+        return false;
+    bool good = rows_open(&b, t, false, postgres);
+    if (good) {
+        good = compare_rows(t, name, &a, &b);
+        good = rows_close(&b, name) && good;
+    }
+    return rows_close(&a, name) && good;
+}
+
+static bool compare_table(struct transfer *t, const struct copied *c)
+{
+    struct buf sql = {0};
+    select_of(c, &sql);
+    bool good = compare_selects(t, c->name, sql.bytes, sql.bytes);
+    buf_done(&sql);
+    return good;
+}
+
+/* --- the journal, and what else a start needs ------------------------------------------------- */
+
+#define JOURNAL_HERE "SELECT bytes FROM journal ORDER BY row"
+#define JOURNAL_THERE "SELECT bytes FROM journal ORDER BY incarnation, n"
+
+static bool copy_journal(struct transfer *t)
+{
+    static const struct copied here = {"journal", "row, bytes", "row", "bytes", -1, NULL};
+    struct rows from;
+    PGresult *r = NULL;
+    sqlite3_stmt *insert = NULL;
+    bool good = t->back ? prepare_insert(t, &here, &insert)
+                        : (r = PQprepare(t->pg.pg, "journal",
+                                         "INSERT INTO journal (incarnation, n, bytes) "
+                                         "VALUES (1, $1, $2)",
+                                         0, NULL)) != NULL;
+    PQclear(r);
+    if (!good || !rows_open(&from, t, !t->back, t->back ? JOURNAL_THERE : JOURNAL_HERE))
+        return false;
+    for (int64_t row = 1; good && rows_next(&from); row++, t->rows++) {
+        struct cell bytes = rows_cell(&from, 0);
+        if (t->back) {
+            good = sqlite3_bind_int64(insert, 1, row) == SQLITE_OK &&
+                   bind_cell(insert, 2, &bytes, true) == SQLITE_OK &&
+                   sqlite3_step(insert) == SQLITE_DONE;
+            sqlite3_reset(insert);
+            good = good || sqlite_fails(t, "journal");
+            continue;
+        }
+        char number[8];
+        const char *values[] = {number, bytes.bytes.p};
+        const int lengths[] = {8, (int)bytes.bytes.n}, formats[] = {1, 1};
+        big(number, (uint64_t)row);
+        r = PQexecPrepared(t->pg.pg, "journal", 2, values, lengths, formats, 1);
+        good = PQresultStatus(r) == PGRES_COMMAND_OK || postgres_fails(t, "journal");
+        PQclear(r);
+    }
+    good = rows_close(&from, "journal") && good;
+    sqlite3_finalize(insert);
+    return good && (!t->back || sqlite_does(t, SUM("journal", "row, bytes")));
+}
+
+/* The newest id: in marks, and in the row of a node that is dead. */
+static bool newest_to_postgres(struct transfer *t)
+{
+    struct rows marks;
+    if (!rows_open(&marks, t, true, "SELECT newest_id FROM marks"))
+        return false;
+    bool good = rows_next(&marks);
+    struct cell id = good ? rows_cell(&marks, 0) : (struct cell){.type = CELL_NONE};
+    const char *values[] = {id.bytes.p};
+    const int lengths[] = {(int)id.bytes.n}, formats[] = {1};
+    PGresult *r = PQexecParams(t->pg.pg,
+                               "WITH b AS (INSERT INTO beats VALUES (1, 0, 1)) INSERT INTO nodes "
+                               "(incarnation, node, life, place, batch, newest_id, state) VALUES "
+                               "(1, 'import', '', '', 0, $1, 2)",
+                               1, NULL, values, lengths, formats, 1);
+    good = good && PQresultStatus(r) == PGRES_COMMAND_OK;
+    PQclear(r);
+    if (!good)
+        (void)postgres_fails(t, "the newest id");
+    return rows_close(&marks, "marks") && good;
+}
+
+static bool newest_to_sqlite(struct transfer *t)
+{
+    struct rows nodes;
+    sqlite3_stmt *stmt = NULL;
+    if (!rows_open(&nodes, t, false, "SELECT newest_id FROM nodes ORDER BY newest_id DESC LIMIT 1"))
+        return false;
+    bool found = rows_next(&nodes);
+    struct cell id = found ? rows_cell(&nodes, 0) : (struct cell){.type = CELL_NONE};
+    if (!found)
+        id = (struct cell){CELL_BYTES, 0, 0, STR("")};
+    bool good = sqlite3_prepare_v2(t->sqlite.db,
+                                   "UPDATE marks SET newest_id = ?1, next_key = 1 + max("
+                                   "(SELECT coalesce(max(task_key), 0) FROM tasks),"
+                                   "(SELECT coalesce(max(key), 0) FROM notices),"
+                                   "(SELECT coalesce(max(key), 0) FROM outbox))",
+                                   -1, &stmt, NULL) == SQLITE_OK &&
+                bind_cell(stmt, 1, &id, false) == SQLITE_OK && sqlite3_step(stmt) == SQLITE_DONE;
+    sqlite3_finalize(stmt);
+    good = good || sqlite_fails(t, "marks");
+    good = rows_close(&nodes, "nodes") && good;
+    return good && sqlite_does(t, SUM("marks", "next_key, newest_id"));
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static bool transfer_all(struct transfer *t)
+{
+    bool good = true;
+    for (size_t i = 0; i < countof(copied) && good; i++)
+        good = copy_table(t, &copied[i]);
+    good = good && copy_journal(t);
+    good = good && (t->back ? newest_to_sqlite(t) : newest_to_postgres(t));
+    for (size_t i = 0; i < countof(copied) && good; i++)
+        good = compare_table(t, &copied[i]);
+    return good && compare_selects(t, "journal", JOURNAL_HERE, JOURNAL_THERE);
+}
+
+static bool reach_server(struct transfer *t, const struct store_pg_options *o)
+{
+    char error[STORE_ERROR_TEXT] = "";
+    if (!pg_conn_open(&t->pg, o, "holdfast import"))
+        return transfer_fails(t, "the server", t->pg.error);
+    if (pg_schema_migrate(&t->pg, error) < 0)
+        return transfer_fails(t, "the server", error);
+    if (PQexitPipelineMode(t->pg.pg) != 1 || PQsetnonblocking(t->pg.pg, 0) != 0)
+        return postgres_fails(t, "the server");
+    return pg_does(t, "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0;"
+                      "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM cluster FOR UPDATE");
+}
+
+static bool server_is_free(struct transfer *t)
+{
+    if (pg_count(t, "SELECT count(*) FROM nodes WHERE state < 2") != 0)
+        return transfer_fails(t, "the server", "a gateway has the store there: stop it first");
+    if (!t->back && pg_count(t, "SELECT (SELECT count(*) FROM tasks) + (SELECT count(*) FROM "
+                                "conversations) + (SELECT count(*) FROM nodes)") != 0)
+        return transfer_fails(t, "the server", "there is a store already: take an empty database");
+    return true;
+}
+
+static bool transfer_within(struct transfer *t, const struct store_pg_options *o, const char *path)
+{
+    if (sql_conn_open(&t->sqlite, path, !t->back) < 0)
+        return transfer_fails(t, path, t->sqlite.error);
+    bool good = reach_server(t, o) && server_is_free(t) &&
+                sqlite_does(t, t->back ? "BEGIN IMMEDIATE" : "BEGIN") && transfer_all(t);
+    if (good && t->back) /* the other side changed nothing */
+        good = sqlite_does(t, "COMMIT") && pg_does(t, "ROLLBACK");
+    else if (good)
+        good = pg_does(t, "COMMIT") && sqlite_does(t, "COMMIT");
+    return good;
+}
+
+static int version_of(struct transfer *t, const char *path)
+{
+    struct rows rows;
+    int version = -1;
+    if (sql_conn_open(&t->sqlite, path, true) == STORE_OK &&
+        rows_open(&rows, t, true, "PRAGMA user_version")) {
+        if (rows_next(&rows))
+            version = (int)rows_cell(&rows, 0).n;
+        (void)rows_close(&rows, path);
+    }
+    sql_conn_close(&t->sqlite);
+    return version;
+}
+
+static bool transfer_end(struct transfer *t, bool good)
+{
+    char text[96];
+    sql_conn_close(&t->sqlite);
+    pg_conn_close(&t->pg);
+    snprintf(text, sizeof text, "%lld rows, each the same on both sides", (long long)t->rows);
+    if (good)
+        t->say(t->arg, false, text);
+    return good;
+}
+
+bool store_pg_import(const struct store_pg_options *o, const char *dir, store_pg_say_fn say,
+                     void *arg)
+{
+    struct transfer t = {.say = say, .arg = arg};
+    struct data_dir d;
+    char error[DATA_DIR_ERROR];
+    if (!data_dir_look(dir, &d, error))
+        return transfer_fails(&t, dir, error);
+    bool good = !d.in_use || transfer_fails(&t, dir, "a gateway uses it: stop it first");
+    if (good && version_of(&t, d.database) != schema_version)
+        good = transfer_fails(&t, dir, "it is of another version: start this gateway on it once");
+    good = good && transfer_within(&t, o, d.database);
+    data_dir_leave(&d);
+    return transfer_end(&t, good);
+}
+
+bool store_pg_export(const struct store_pg_options *o, const char *dir, store_pg_say_fn say,
+                     void *arg)
+{
+    struct transfer t = {.say = say, .arg = arg, .back = true};
+    struct store_sqlite_options options = {.dir = dir, .power = true};
+    struct store_sqlite *made = NULL;
+    char error[STORE_ERROR_TEXT] = "";
+    struct buf path = {0};
+    buf_putf(&path, "%s/holdfast.db", dir);
+    buf_putc(&path, 0);
+    bool good = access(path.bytes, F_OK) != 0 ||
+                transfer_fails(&t, dir, "there is a store already: take an empty directory");
+    if (good && store_sqlite_open(&options, &made, error) < 0)
+        good = transfer_fails(&t, dir, error);
+    store_sqlite_ops.close(made); /* its tables are there */
+    good = good && transfer_within(&t, o, path.bytes);
+    if (!good && made)
+        (void)unlink(path.bytes);
+    buf_done(&path);
+    return transfer_end(&t, good);
+}

@@ -1,0 +1,391 @@
+/* store_pg_private -- what the parts of the PostgreSQL store share; no other file includes it.
+ *
+ * Shape:    pg_conn is a connection in pipeline mode with its prepared statements (store_pg_sql.c
+ *           holds all SQL but the schema's); pg_call is one use of a statement.  Texts are bytea on
+ *           the server: they may hold NUL bytes, and sort as bytes.  All numbers are int8.
+ * Thread:   a pg_conn and all on it: one at a time.
+ * Errors:   enum store_error, from the SQLSTATE in one place, pg_conn_failed.
+ */
+#ifndef GATEWAY_STORE_STORE_PG_PRIVATE_H
+#define GATEWAY_STORE_STORE_PG_PRIVATE_H
+
+#include <libpq-fe.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "core/list.h"
+#include "core/map.h"
+#include "gateway/store/store_lock.h"
+#include "gateway/store/store_pg.h"
+
+/* --- statements ------------------------------------------------------------------------------- */
+
+enum pg_stmt {
+    PG_BEGIN,
+    PG_SNAPSHOT, /* begins a read transaction over several statements */
+    PG_COMMIT,
+    PG_ROLLBACK,
+
+    PG_FENCE,
+    PG_READ_BACK,
+    PG_VOID,
+    PG_END_BACKENDS,
+    PG_CLUSTER_LOCK,
+    PG_CLUSTER_NUMBER,
+    PG_NODES,
+    PG_NODE_DEAD,
+    PG_BEAT_DEAD,
+    PG_NODES_FORGET,
+    PG_BEATS_FORGET,
+    PG_NODE_NEW,
+    PG_BEAT_NEW,
+    PG_BEAT,
+    PG_NODE_LEAVE,
+    PG_STANDBYS,
+    PG_NAME_SET,
+    PG_NEWEST_KEY,
+
+    PG_TASK_NEW,
+    PG_INPUT_NEW,
+    PG_CONTEXT_NEW,
+    PG_CONTEXT_GONE,
+    PG_TASK_SET,
+    PG_TASKS_EXIST,
+    PG_BLOCK_NEW,
+    PG_CONVERSATION_ENSURE,
+    PG_CONVERSATION_SET,
+    PG_MESSAGE_NEW,
+    PG_TIP,
+    PG_TIP_SET,
+    PG_PLACE,
+    PG_QUESTION_OF,
+    PG_ANSWER_OF,
+    PG_ANSWERER_OF,
+    PG_CHILDREN,
+    PG_FIRST_ONES,
+    PG_COME_BETWEEN,
+    PG_CHILDREN_MOVE,
+    PG_HEIR_OF,
+    PG_MESSAGE_PASS,
+    PG_MESSAGE_DELETE,
+    PG_MESSAGE_OF_TASK,
+    PG_HAS_ENDED,
+    PG_FILE_PUT,
+    PG_FILE_COUNT,
+    PG_FILE_USE,
+    PG_FILES_EXPIRE,
+    PG_FILES_REMOVE,
+    PG_FILES_DELETE,
+    PG_FILE_USES_DELETE,
+    PG_TASK_FILES_DELETE,
+    PG_TASK_FILE_USES_DELETE,
+    PG_KEY_SET,
+    PG_ACK,
+    PG_INBOX_PUT,
+    PG_INBOX_TAKE,
+    PG_MARK_SET,
+    PG_MARK_GONE,
+    PG_NOTE_SET,
+    PG_NOTES_GONE,
+    PG_NOTICE_PUT,
+    PG_NOTICE_TAKE,
+    PG_OUTBOX_PUT,
+    PG_OUTBOX_TAKE,
+    PG_REVOKE,
+    PG_UNREVOKE,
+    PG_USAGE_ENDED,
+    PG_USAGE_FORGET,
+    PG_USAGE_FORGET_ALL,
+    PG_GARBAGE_ADD,
+    PG_TASKS_DELETE,
+    PG_MESSAGES_DELETE,
+    PG_KEYS_DELETE,
+    PG_NOTICES_DELETE,
+    PG_CONVERSATION_DELETE,
+    PG_EVENTS_REMOVE,
+    PG_TASK_REMOVE,
+    PG_USAGE_LESS,
+    PG_USAGE_NONE,
+    PG_EMPTY_MESSAGES_DELETE,
+    PG_EMPTY_CONVERSATION_DELETE,
+    PG_GARBAGE_FIRST,
+    PG_GARBAGE_BLOCKS,
+    PG_GARBAGE_INPUT,
+    PG_GARBAGE_INBOX,
+    PG_GARBAGE_DONE,
+
+    PG_JOURNAL_PUT,
+    PG_JOURNAL_CUT,
+    PG_JOURNAL_CUT_OLD,
+    PG_JOURNAL_ROWS,
+    PG_SEALED,
+
+    PG_ASK_TASK,
+    PG_ASK_KEY,
+    PG_ASK_TASKS,
+    PG_ASK_TASKS_STATUS,
+    PG_ASK_TASKS_LIVE,
+    PG_ASK_RESULTS,
+    PG_ASK_LIVE,
+    PG_ASK_MESSAGES,
+    PG_ASK_MESSAGE,
+    PG_ASK_BRIEF,
+    PG_ASK_PATH,
+    PG_ASK_CONVERSATION,
+    PG_ASK_CONVERSATIONS,
+    PG_ASK_CONVERSATIONS_BEFORE,
+    PG_ASK_BLOCKS,
+    PG_ASK_INBOX,
+    PG_ASK_NOTES,
+    PG_ASK_NOTICES,
+    PG_ASK_EXPIRED,
+    PG_ASK_OLDEST,
+    PG_ASK_OLDEST_EVENTS,
+    PG_ASK_USAGE,
+    PG_ASK_SIZE,
+    PG_ASK_FULL,
+    PG_ASK_OUTBOX,
+    PG_ASK_REVOKED,
+    PG_ASK_FILE,
+    PG_ASK_UPLOAD,
+    PG_ASK_BLOB,
+    PG_ASK_FILES_GONE,
+    PG_COUNT
+};
+
+/* Its text: each "?" is the next parameter, "?1" the first again. */
+const char *pg_sql(enum pg_stmt stmt);
+
+#define PG_NAME(name) ", " #name
+#define PG_NAME_OF(type, name) PG_NAME(name)
+#define PG_TASK_FIXED TASK_FIXED_NUMBERS(PG_NAME_OF) TASK_NAMES(PG_NAME) TASK_FIXED_TEXTS(PG_NAME)
+#define PG_TASK_STATE TASK_STATE_NUMBERS(PG_NAME_OF, PG_NAME) TASK_STATE_TEXTS(PG_NAME)
+#define PG_TASK_LONG TASK_LONG_TEXTS(PG_NAME)
+#define PG_TASK_INPUT TASK_INPUT_TEXTS(PG_NAME)
+/* A file's columns: behind others, like those of a task. */
+#define PG_FILE FILE_NAMES(PG_NAME) FILE_TEXTS(PG_NAME) FILE_NUMBERS(PG_NAME_OF)
+
+/* --- connections ------------------------------------------------------------------------------ */
+
+struct pg_conn {
+    PGconn *pg; /* NULL: none */
+    bool prepared[PG_COUNT];
+    bool is_reader;
+    size_t n_queued;    /* since the last flush */
+    bool mending;       /* after a failure: in after_failure */
+    bool warned;        /* the server warned since pg_flush began */
+    int answer_ms;      /* longest wait for an answer */
+    int64_t generation; /* of a reader: the writer's connection that it belongs to */
+    char state[6];      /* SQLSTATE of the last failure, "" for none of the server's */
+    char error[STORE_ERROR_TEXT];
+};
+
+/* False with conn->error: not reached, not writable, too old. */
+bool pg_conn_open(struct pg_conn *conn, const struct store_pg_options *o, const char *name);
+void pg_conn_close(struct pg_conn *conn); /* a zeroed one is allowed */
+static inline bool pg_conn_is_open(const struct pg_conn *conn)
+{
+    return conn->pg && PQstatus(conn->pg) == CONNECTION_OK;
+}
+int pg_conn_pid(const struct pg_conn *conn);
+/* Any SQL without parameters, several statements too; not in a pipeline. */
+int pg_conn_exec(struct pg_conn *conn, const char *script);
+
+/* --- calls ------------------------------------------------------------------------------------ */
+
+#define PG_PARAMS_MAX 80
+
+/* One use of a statement: begin, bind in order, then pg_send or pg_ask. */
+struct pg_call {
+    struct pg_conn *conn;
+    enum pg_stmt stmt;
+    int n;
+    Oid types[PG_PARAMS_MAX];
+    const char *values[PG_PARAMS_MAX];
+    int lengths[PG_PARAMS_MAX];
+    char numbers[PG_PARAMS_MAX][8];
+};
+void pg_begin(struct pg_call *c, struct pg_conn *conn, enum pg_stmt stmt);
+void pg_text(struct pg_call *c, struct str s); /* absent becomes NULL; must outlive the call */
+void pg_int(struct pg_call *c, int64_t n);
+void pg_real(struct pg_call *c, double n);
+void pg_last(struct pg_call *c);                           /* sorts after every text */
+void pg_array(struct pg_call *c, const struct buf *array); /* pg_keys_begin … */
+
+/* An array of int8, as the protocol has it. */
+void pg_keys_begin(struct buf *b);
+void pg_keys_add(struct buf *b, int64_t key);
+size_t pg_keys_n(const struct buf *b);
+
+/* Queues it.  Its results come in order from pg_flush. */
+void pg_send(struct pg_call *c);
+/* Sends what is queued and waits for all answers: each statement's result, without those of
+ * preparations, goes to take (which may be NULL).  The first failure is returned; what follows it
+ * in the same flush was not carried out. */
+typedef bool (*pg_take_fn)(void *arg, size_t i, PGresult *result); /* true: it keeps that */
+int pg_flush(struct pg_conn *conn, pg_take_fn take, void *arg);
+/* Sends one call alone; ret is to be PQclear'ed, NULL after a failure. */
+int pg_ask(struct pg_call *c, PGresult **ret);
+int pg_run(struct pg_call *c);
+int pg_run_plain(struct pg_conn *conn, enum pg_stmt stmt);
+
+/* Cells; valid until the result is cleared. */
+struct str pg_col(const PGresult *r, int row, int column);
+int64_t pg_col_int(const PGresult *r, int row, int column);
+double pg_col_real(const PGresult *r, int row, int column);
+static inline bool pg_col_is_null(const PGresult *r, int row, int column)
+{
+    return PQgetisnull(r, row, column) != 0;
+}
+
+/* --- the journal ------------------------------------------------------------------------------ */
+
+/* A row of it: each commit with lines makes one. */
+struct pg_row {
+    int64_t incarnation, n;
+};
+
+struct pg_journal {
+    struct map tails;    /* tasks with unsealed lines, by key */
+    struct list order;   /* the same, oldest row first */
+    int64_t incarnation; /* ours */
+    int64_t first;       /* rows of ours before this are deleted */
+    bool has_old;        /* there are rows of earlier incarnations */
+
+    /* The current batch's; pg_journal_rollback drops it, pg_journal_commit keeps it. */
+    struct buf row;
+    int64_t cut_to;
+    bool cuts_old;
+    struct pg_change *changes;
+    size_t n_changes, cap_changes;
+    int64_t *there; /* sorted; NULL: nobody was asked */
+    size_t n_there;
+};
+
+void pg_journal_init(struct pg_journal *j);
+void pg_journal_done(struct pg_journal *j);
+/* Reads what the database has; inside no transaction. */
+int pg_journal_load(struct pg_journal *j, struct pg_conn *conn);
+bool pg_journal_has(const struct pg_journal *j, int64_t task_key); /* as committed */
+void pg_journal_lines(struct pg_journal *j, int64_t task_key, uint64_t first, uint64_t last,
+                      struct str bytes);
+void pg_journal_drop(struct pg_journal *j, int64_t task_key); /* the lines so far are dead */
+void pg_journal_finish(struct pg_journal *j, struct pg_conn *conn, int64_t n);
+/* Keys of the batch's tasks that may not exist (all: this batch deletes): the server is asked. */
+void pg_journal_strangers(const struct pg_journal *j, bool all, struct buf *keys);
+/* The answer: of those that were asked for, these exist.  Takes the array. */
+void pg_journal_there(struct pg_journal *j, int64_t *keys, size_t n);
+void pg_journal_commit(struct pg_journal *j, int64_t n);
+void pg_journal_rollback(struct pg_journal *j);
+
+/* All unsealed lines in the database: one block per task, by key. */
+struct pg_tails {
+    struct block **at;
+    size_t n;
+};
+int pg_tails_load(struct pg_conn *conn, const struct slots *slots, struct pg_tails *ret);
+void pg_tails_done(struct pg_tails *t);
+
+/* --- the store -------------------------------------------------------------------------------- */
+
+#define PG_LIFE_BYTES 16
+
+struct store_pg {
+    struct store_pg_options o;
+    char *url, *node;
+    char *place; /* tells data directories apart; "" for none */
+    bool holds_place;
+    struct store_lock held;
+    struct pg_conn writer;
+    struct pg_journal journal;
+    int64_t incarnation;
+    char life[PG_LIFE_BYTES];
+    char name[48];   /* of all connections: pg_node_name */
+    uint64_t number; /* committed last */
+    uint64_t doubt;  /* sent, and its outcome is not known; 0: none */
+    int64_t in_row;  /* nodes.batch, as we left it */
+    struct store_start marks;
+    char newest_id[TASK_ID_LEN + 1]; /* with the current batch */
+    int pid;                         /* of the writer's backend, also when its connection is lost */
+    atomic_bool fenced;
+    bool deletes, has_garbage;
+    bool committed;             /* the current batch's COMMIT was answered */
+    uint64_t beat_at;           /* by uv_hrtime: when the last beat was sent */
+    _Atomic uint64_t commits;   /* that were made: what a reader has kept is older */
+    _Atomic int64_t generation; /* of the writer's connection: readers have none older */
+
+    uv_mutex_t lock; /* for error */
+    char error[STORE_ERROR_TEXT];
+};
+
+struct pg_reader {
+    struct store_pg *store;
+    struct pg_conn conn;
+    struct pg_tails tails; /* the last QUERY_TAILS, for its next pages */
+    uint64_t tails_at;     /* commits, then */
+};
+
+void pg_note_error(struct store_pg *s, const struct pg_conn *conn);
+
+/* store_pg_schema.c: creates what is missing; the cluster's row is locked meanwhile. */
+int pg_schema_migrate(struct pg_conn *conn, char ret_error[STORE_ERROR_TEXT]);
+int64_t pg_now(void); /* by uv_hrtime, in ms */
+
+/* store_pg_node.c */
+/* The application_name of a node's connections: holdfast, its incarnation, a part of its life. */
+void pg_node_name(int64_t incarnation, const char *life, char ret[48]);
+int pg_node_join(struct store_pg *s, char ret_error[STORE_ERROR_TEXT]);
+void pg_node_beat(struct store_pg *s);
+void pg_node_leave(struct store_pg *s);
+/* Ends an old backend of ours, which may still carry out a batch.  STORE_BUSY: it is there yet. */
+int pg_backend_end(struct store_pg *s, int pid);
+/* Whether the setting of replicated is kept by the server; conn->error says why not. */
+int pg_node_check_standby(struct store_pg *s);
+
+/* store_pg_place.c */
+int pg_place_take(struct store_pg *s, const char *dir, char ret_error[STORE_ERROR_TEXT]);
+
+/* store_pg_commit.c */
+int pg_commit(void *store, const struct batch *batch);
+int pg_writer_open(struct store_pg *s); /* connects again if need be, and ends what was before */
+
+/* Asks inside the batch's transaction: carries out first what is queued. */
+int pg_ask_within(struct store_pg *s, struct pg_call *c, PGresult **ret);
+
+/* store_pg_write.c: the batch's ops, queued.  Some ask on the way: a failure ends the batch. */
+int pg_put_ops(struct store_pg *s, const struct batch *batch);
+
+/* store_pg_files.c: queued. */
+void pg_put_file(struct store_pg *s, const struct op *op);
+void pg_put_file_use(struct store_pg *s, const struct op *op);
+int pg_ask_files(struct pg_reader *r, const struct query *q, struct answer *ret);
+
+/* store_pg_tree.c: such ops. */
+int pg_put_message(struct store_pg *s, const struct op *op);
+int pg_put_branch(struct store_pg *s, const struct op *op);
+/* The messages of a task that goes. */
+int pg_messages_of_task_remove(struct store_pg *s, const struct op *op);
+void pg_collect_garbage(struct store_pg *s); /* a bounded piece */
+
+/* store_pg_read.c */
+int pg_query(void *reader, const struct query *query, struct answer *ret);
+int64_t pg_rows_wanted(const struct query *q);           /* one more than may be taken */
+void pg_bound(struct pg_call *c, const struct query *q); /* binds that, and the bytes */
+void pg_slots(struct pg_call *c, const struct query *q, char bytes[N_SLOTS / 8]);
+
+int pg_list_tasks(struct pg_call *c, const struct query *q, struct answer *ret);
+/* Adds the message in the row: columns as in MESSAGE of store_pg_sql.c. */
+struct message_record *pg_take_message(const PGresult *r, int row, struct answer *ret);
+
+/* store_pg_tree_read.c */
+int pg_ask_path(struct pg_reader *r, const struct query *q, struct answer *ret);
+int pg_ask_turn(struct pg_reader *r, const struct query *q, struct answer *ret);
+/* Rows of ids, newest first, as one text with blanks between, oldest first. */
+void pg_join_ids(const PGresult *r, struct buf *ret);
+
+/* store_pg_lines.c */
+int pg_ask_runs(struct pg_reader *r, const struct query *q, struct answer *ret);
+int pg_ask_blocks(struct pg_reader *r, const struct query *q, struct answer *ret);
+int pg_ask_tails(struct pg_reader *r, const struct query *q, struct answer *ret);
+
+#endif

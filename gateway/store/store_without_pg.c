@@ -1,0 +1,51 @@
+/* A build without libpq: the store on PostgreSQL is one clear error. */
+#include <stdio.h>
+
+#include "gateway/store/store_pg.h"
+
+const struct store_ops store_pg_ops = {.name = "postgres"};
+
+int store_pg_open(const struct store_pg_options *options, struct store_pg **ret,
+                  char ret_error[STORE_ERROR_TEXT])
+{
+    (void)options;
+    (void)ret;
+    snprintf(ret_error, STORE_ERROR_TEXT,
+             "this gateway was built without libpq, which store.kind \"postgres\" needs");
+    return STORE_IO;
+}
+
+bool store_pg_check(const struct store_pg_options *options, bool full, store_pg_say_fn say,
+                    void *arg)
+{
+    (void)options;
+    (void)full;
+    say(arg, true, "this gateway was built without libpq");
+    return false;
+}
+
+bool store_pg_import(const struct store_pg_options *options, const char *dir, store_pg_say_fn say,
+                     void *arg)
+{
+    (void)dir;
+    return store_pg_check(options, false, say, arg);
+}
+
+bool store_pg_export(const struct store_pg_options *options, const char *dir, store_pg_say_fn say,
+                     void *arg)
+{
+    (void)dir;
+    return store_pg_check(options, false, say, arg);
+}
+
+bool store_pg_is_fenced(struct store_pg *store)
+{
+    (void)store;
+    return false;
+}
+
+void store_pg_last_error(struct store_pg *store, char ret[STORE_ERROR_TEXT])
+{
+    (void)store;
+    ret[0] = 0;
+}

@@ -1,0 +1,292 @@
+"""A gateway whose store is on PostgreSQL, while the server stops, dies, hangs or is somebody else's (NODES: one gateway
+at a time).  The server is this file's own."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import tempfile
+import threading
+import time
+
+import pytest
+
+import postgres
+from gateway import LATE_S, SCALE, WAIT_S, Gateway, run, wait_until
+from holdfast import Client, new_id
+
+if not postgres.programs():
+    pytest.skip("PostgreSQL is not installed", allow_module_level=True)
+
+STEADY = {"flood": 400, "bytes": 40, "per_s": 100}  # some seconds of events
+
+
+@pytest.fixture(scope="module")
+def server():
+    server = postgres.Postgres()
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def folder():
+    path = pathlib.Path(tempfile.mkdtemp(prefix="holdfast-test-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def config(server, folder, database, **more):
+    if not (folder / "url").exists():
+        (folder / "url").write_text(server.new_database(database) + "\n", encoding="utf-8")
+        (folder / "secret").write_text(32 * "s", encoding="utf-8")
+    return {"store": {"kind": "postgres", "url_file": str(folder / "url"), "retry_s": 120, **more},
+            "cluster": {"secret_file": str(folder / "secret"), "node": "one", "lease_s": 3}}
+
+
+def is_ready(gateway):
+    with contextlib.suppress(OSError):
+        return gateway.http("GET", "/readyz")[0] == 200
+    return False
+
+
+def stop_and_start(server):
+    server.stop()
+    server.start()
+
+
+def kill_and_start(server):
+    server.kill()
+    server.start()
+
+
+def hang_for_a_while(server):
+    server.signal(signal.SIGSTOP)
+    time.sleep(5)  # its length is the subject: longer than a commit may take unnoticed
+    server.signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("trouble", [stop_and_start, kill_and_start, hang_for_a_while])
+def test_outage_under_load_loses_nothing_and_doubles_nothing(server, folder, trouble):
+    with Gateway(config(server, folder, trouble.__name__)) as gateway:
+        with Client(gateway) as client:
+            task = client.chat(STEADY, {"token": "the end"})
+            client.event(task, "token")
+            trouble(server)
+            assert client.wait_terminal(task)["event"] == "task.completed"  # each number once: the client checks
+            numbers = [event["seq"] for event in client.events(task)]
+            assert numbers == list(range(1, len(numbers) + 1))
+            token = client.token
+        gateway.kill()
+        gateway.start()
+        with Client(gateway, token=token) as client:
+            assert [event["seq"] for event in client.replay(task, 0)] == numbers
+        assert server.sql("SELECT count(*) FROM tasks", trouble.__name__) == "1"
+
+
+def test_while_the_server_is_down_readers_read_and_writers_are_told(server, folder):
+    with Gateway(config(server, folder, "down")) as gateway, Client(gateway) as client:
+        done, _ = client.finish("before")
+        server.stop()
+        try:
+            request = client.post("chat", conversation_id=new_id(), message="x")
+            reply = client.reply(request)
+            assert reply["type"] == "error" and reply["code"] == "overloaded"
+            wait_until(lambda: not is_ready(gateway), "not ready")
+            assert client.replay(done, 0)[-1]["event"] == "task.completed"  # from memory
+        finally:
+            server.start()
+        wait_until(lambda: is_ready(gateway), "ready again")
+        assert client.finish("after")[0]["status"] == "completed"
+
+
+def test_another_machine_goes_on_where_one_was_lost(server, folder):
+    """No folder in common: owner, conversation and events are there, and what ran has ended, once."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-test-") as other:
+        one = Gateway(config(server, folder, "moved"))
+        two = Gateway(config(server, folder, "moved"), folder=other)
+        one.start()
+        with Client(one) as client:
+            done, _ = client.finish({"token": "said"}, conversation="c")
+            running = client.chat({"token": "part"}, {"hang": 1}, conversation="c")
+            client.event(running, "token")
+            token, owner = client.token, client.welcome["owner"]
+        one.kill()
+        two.start()  # when the lease is over
+        assert any("waits_for_lease" in line for line in two.log)
+        with Client(two, token=token) as client:
+            assert client.welcome["owner"] == owner
+            assert client.replay(done, 0)[-1]["event"] == "task.completed"
+            ends = [event for event in client.replay(running, 0) if event["event"] == "task.failed"]
+            assert [end["data"]["error"]["code"] for end in ends] == ["orphaned"]
+            newer, _ = client.finish("next", conversation="c")
+            assert newer["task_id"] > running["task_id"]
+        two.close()
+        one.close()
+
+
+def test_second_gateway_is_refused_while_the_first_lives(server, folder):
+    with tempfile.TemporaryDirectory(prefix="holdfast-test-") as other:
+        with Gateway(config(server, folder, "both")) as one:
+            two = Gateway(config(server, folder, "both"), folder=other)
+            process = two.spawn()
+            assert process.wait(WAIT_S) == 1
+            two._finish()
+            assert 'another gateway, "one", serves this database: stop it first' in "\n".join(two.log).replace('\\"', '"')
+            with Client(one) as client:
+                assert client.finish("x")[0]["status"] == "completed"
+
+
+def test_process_that_was_stopped_and_replaced_says_nothing_more(server, folder):
+    """SIGSTOP for longer than its lease; another takes over; SIGCONT: it ends with 75, and nothing is doubled."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-test-") as other:
+        one = Gateway(config(server, folder, "zombie"))
+        two = Gateway(config(server, folder, "zombie"), folder=other)
+        one.start()
+        client = Client(one)
+        task = client.chat({"flood": 100000, "bytes": 40, "per_s": 200})
+        client.event(task, "token")
+        os.kill(one.process.pid, signal.SIGSTOP)
+        two.start()
+        with Client(two, token=client.token) as reader:
+            events = reader.replay(task, 0)
+            assert events[-1]["data"]["error"]["code"] == "orphaned"
+        client.post("chat", conversation_id="c", message="x")
+        os.kill(one.process.pid, signal.SIGCONT)
+        assert one.wait() == 75
+        assert any("event=fenced" in line for line in one.log)
+        with contextlib.suppress(Exception):
+            client.closing()
+        seen = client.events_since(task)
+        known = {event["seq"]: event for event in events}
+        assert all(known[event["seq"]] == event for event in seen)  # a prefix of what is there
+        said = [line for line in client.log if line["type"] in ("started", "error")][1:]
+        assert {line.get("code") for line in said} <= {"overloaded"}  # "may still accept this one": no claim
+        with Client(two, token=client.token) as reader:
+            assert reader.replay(task, 0) == events
+        two.close()
+        one.close()
+
+
+def test_commit_that_is_on_no_standby_is_not_told(server, folder):
+    """The server waits for a standby that never comes; somebody cancels the wait: success, with a warning."""
+    with Gateway(config(server, folder, "standby")) as gateway, Client(gateway) as client:
+        done, _ = client.finish("before")
+        server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        server.sql("SELECT pg_reload_conf()")
+        cancelled = threading.Event()
+
+        def cancel():
+            """Ends each wait for the standby, again and again."""
+            while not cancelled.is_set():
+                server.sql("SET synchronous_commit = off; SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
+                           "WHERE wait_event = 'SyncRep'")
+                time.sleep(0.1)
+
+        try:
+            wait_until(lambda: server.sql("SHOW synchronous_standby_names") == "nobody", "the setting")
+            canceller = threading.Thread(target=cancel)
+            canceller.start()
+            request = client.post("chat", conversation_id="later", message="x")
+            assert client.reply(request)["code"] == "overloaded"
+            wait_until(lambda: not is_ready(gateway), "not ready")
+        finally:
+            cancelled.set()
+            canceller.join()
+            server.sql("SET synchronous_commit = off; ALTER SYSTEM RESET synchronous_standby_names")
+            server.sql("SELECT pg_reload_conf()")
+        wait_until(lambda: is_ready(gateway), "ready again")
+        tasks = client.call("tasks", conversation_id="later")["tasks"]
+        assert len(tasks) == 1  # it was there all the time: committed once, told when it was safe
+
+
+def test_replicated_without_a_standby_does_not_start(server, folder):
+    gateway = Gateway(config(server, folder, "alone", durability="replicated"))
+    process = gateway.spawn()
+    assert process.wait(WAIT_S) == 1
+    gateway._finish()
+    assert "synchronous_standby_names is empty" in "\n".join(gateway.log)
+    gateway.close()
+
+
+def test_server_that_is_not_there_is_one_clear_error(folder):
+    (folder / "url").write_text(f"host={folder} port=5432 user=holdfast dbname=x\n", encoding="utf-8")
+    (folder / "secret").write_text(32 * "s", encoding="utf-8")
+    gateway = Gateway(config(None, folder, "none"))
+    process = gateway.spawn()
+    assert process.wait(WAIT_S) == 1
+    gateway._finish()
+    assert "cannot reach the server" in "\n".join(gateway.log)
+    gateway.close()
+
+
+def doctor(gateway, *more):
+    done = run("doctor", "--config", str(gateway.folder / "config.json"), *more)
+    return done.returncode, done.stdout
+
+
+def test_doctor_looks_at_the_server_and_at_what_is_on_it(server, folder):
+    with Gateway(config(server, folder, "doctor")) as gateway:
+        with Client(gateway) as client:
+            task, _ = client.finish({"flood": 300, "bytes": 200})
+        code, said = doctor(gateway, "--full")
+        assert code == 0, said
+        assert "PostgreSQL 1" in said and 'gateway "one" has it' in said and "1 tasks" in said
+        assert "synchronous standbys: none" in said
+        server.sql("ALTER SYSTEM SET autovacuum = off")
+        server.sql("SELECT pg_reload_conf()")
+        wait_until(lambda: "WRONG autovacuum is off" in doctor(gateway)[1], "doctor's finding")
+        server.sql("ALTER SYSTEM RESET autovacuum")
+        server.sql("SELECT pg_reload_conf()")
+        wait_until(lambda: server.sql("SELECT count(*) FROM journal", "doctor") == "0"
+                   or server.sql("SELECT count(*) FROM blocks", "doctor") != "0", "the task's blocks")
+        server.sql("DELETE FROM blocks WHERE first = (SELECT max(first) FROM blocks)", "doctor")
+        server.sql("UPDATE tasks SET head = head + 1", "doctor")
+        server.sql("DELETE FROM conversations", "doctor")
+        code, said = doctor(gateway, "--full")
+        assert code == 1 and f"WRONG task {task['task_id']} hangs on no conversation" in said
+
+
+def test_import_brings_a_data_directory_over_and_back(server, folder):
+    """What a client sees is the same on both sides, byte for byte."""
+    keys = {"auth": {"keys": [{"kid": "k", "alg": "HS256", "secret_file": str(folder / "secret")}]}}
+    over = {**config(server, folder, "import"), **keys}
+    sqlite = {"store": {"kind": "sqlite"}, **keys}
+    token = lambda gateway: run("token", "--sub", "ann", "--config", str(gateway.folder / "config.json")).stdout.strip()
+
+    def seen(gateway, tasks):
+        with Client(gateway, token=token(gateway)) as client:
+            for task in tasks:
+                client.replay(task, 0)
+            return ([client.raw_events(task) for task in tasks], client.call("conversations"),
+                    [client.call("open", conversation_id=task["conversation_id"])["messages"] for task in tasks])
+
+    with tempfile.TemporaryDirectory(prefix="holdfast-test-") as here, \
+            tempfile.TemporaryDirectory(prefix="holdfast-test-") as there:
+        with Gateway(sqlite, folder=here) as one:
+            with Client(one, token=token(one)) as client:
+                tasks = [client.finish({"token": "said"}, {"flood": 300, "bytes": 90})[0] for _ in range(3)]
+            before = seen(one, tasks)
+        two = Gateway(over, folder=there)
+        two.mark = "none"
+        two.command()
+        files = ("--config", str(pathlib.Path(there) / "config.json"))
+        done = run("import", *files, str(one.data))
+        assert done.returncode == 0, done.stdout
+        again = run("import", *files, str(one.data))
+        assert again.returncode == 1 and "take an empty database" in again.stdout
+        with two:
+            assert seen(two, tasks) == before
+            with Client(two, token=token(two)) as client:
+                newer, _ = client.finish({"token": "more"})
+                assert newer["task_id"] > tasks[-1]["task_id"]
+            after = seen(two, [*tasks, newer])
+        back = pathlib.Path(here) / "back"
+        done = run("export", *files, str(back))
+        assert done.returncode == 0, done.stdout
+        assert run("doctor", "--data", str(back), "--full").stdout.count("WRONG") == (1 if os.geteuid() == 0 else 0)
+        shutil.rmtree(one.data)
+        back.rename(one.data)
+        with Gateway(sqlite, folder=here) as one:
+            assert seen(one, [*tasks, newer]) == after

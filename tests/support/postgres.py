@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""A PostgreSQL server of the tests' own, in a temporary folder, on a socket there, with fsync on.
+
+As a program, for CTest's fixture:
+    postgres.py start FILE    starts one and writes its URL, and its folder, into FILE
+    postgres.py stop FILE     stops it and removes its folder
+"""
+import glob
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+OWNERS = ("postgres", "nobody")  # the server refuses to be run by root
+SETTINGS = """
+listen_addresses = ''
+unix_socket_directories = '{folder}'
+port = 5432
+max_connections = 300
+shared_buffers = 32MB
+max_wal_size = 256MB
+wal_level = replica
+logging_collector = off
+log_line_prefix = '%m [%p] %a '
+"""
+
+
+def programs():
+    """The folder of the server's programs, "" when it is not installed."""
+    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"), key=lambda p: int(p.split("/")[4]))
+    if found:
+        return os.path.dirname(found[-1])
+    path = shutil.which("initdb")
+    return os.path.dirname(path) if path else ""
+
+
+def owner():
+    if os.geteuid() != 0:
+        return {}
+    for name in OWNERS:
+        try:
+            entry = pwd.getpwnam(name)
+            return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+        except KeyError:
+            continue
+    sys.exit("postgres.py: no user to run the server as")
+
+
+class Postgres:
+    def __init__(self, folder=None, settings=""):
+        """A new server that is not started yet, or the one in the folder."""
+        self.bin = programs()
+        self.as_owner = owner()
+        self.folder = folder
+        if folder:
+            return
+        self.folder = tempfile.mkdtemp(prefix="holdfast-pg-", dir="/tmp")
+        if self.as_owner:
+            os.chown(self.folder, self.as_owner["user"], self.as_owner["group"])
+        os.chmod(self.folder, 0o711)
+        self.run("initdb", "-D", self.data, "-U", "holdfast", "-A", "trust", "-E", "UTF8",
+                 "--locale=C", "--no-sync", "--data-checksums")
+        with open(self.data + "/postgresql.conf", "a", encoding="utf-8") as conf:
+            conf.write(SETTINGS.format(folder=self.folder) + settings)
+
+    @property
+    def data(self):
+        return self.folder + "/data"
+
+    def url(self, database="postgres"):
+        return f"host={self.folder} port=5432 user=holdfast dbname={database}"
+
+    def run(self, program, *arguments):
+        done = subprocess.run([f"{self.bin}/{program}", *arguments], cwd="/", text=True, check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, **self.as_owner)
+        if done.returncode != 0:
+            raise RuntimeError(f"{program}: {done.stdout[-2000:]}")
+        return done.stdout
+
+    def start(self):
+        """Returns when it takes connections.  pg_ctl's log keeps the pipe of the caller closed."""
+        self.run("pg_ctl", "-D", self.data, "-l", self.folder + "/log", "-w", "-t", "120", "start")
+
+    def stop(self, mode="fast"):
+        self.run("pg_ctl", "-D", self.data, "-m", mode, "-w", "-t", "120", "stop")
+
+    @property
+    def pid(self):
+        with open(self.data + "/postmaster.pid", encoding="utf-8") as file:
+            return int(file.readline())
+
+    def processes(self):
+        """Pids of the server and of all that it has begun."""
+        pids = [self.pid]
+        for path in glob.glob("/proc/[0-9]*/stat"):
+            try:
+                with open(path, encoding="utf-8") as file:
+                    text = file.read()
+            except OSError:
+                continue
+            fields = text.rpartition(")")[2].split()
+            if int(fields[1]) == pids[0]:
+                pids.append(int(text.split(" ", 1)[0]))
+        return pids
+
+    def signal(self, number):
+        for pid in self.processes():
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+
+    def kill(self):
+        """kill -9 of all of it, as a crash; start() then repairs it."""
+        pids = self.processes()
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        for pid in pids:
+            while os.path.exists(f"/proc/{pid}") and not is_zombie(pid):
+                time.sleep(0.01)
+        os.unlink(self.data + "/postmaster.pid")
+
+    def sql(self, text, database="postgres"):
+        return self.run("psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d",
+                        self.url(database), "-c", text).strip()
+
+    def new_database(self, name):
+        self.sql(f'CREATE DATABASE "{name}"')
+        return self.url(name)
+
+    def close(self):
+        try:
+            self.stop("immediate")
+        except RuntimeError:
+            pass
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def is_zombie(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def main(verb, path):
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().split("\n")
+        os.unlink(path)
+        if len(lines) > 1 and os.path.isdir(lines[1]):
+            Postgres(lines[1]).close()
+    if verb == "stop":
+        return
+    server = Postgres()
+    server.start()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"{server.url()}\n{server.folder}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])
