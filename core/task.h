@@ -79,7 +79,7 @@ struct task_outcome {
 /* A call of the agent's that was under way. */
 struct past_call {
     uint64_t seq;   /* of its tool_call */
-    bool is_hidden; /* that has not all arguments */
+    unsigned flags; /* task_tool.c */
 };
 
 /* A task as a restart has read it, until it goes on. */

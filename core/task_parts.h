@@ -141,6 +141,9 @@ struct approval {
     void *arg;
 };
 bool task_ask_approval(struct task *t, const struct approval *a) MUST_USE;
+/* After a restart: the same for a question that is open.  False: the call has none. */
+bool task_await_approval(struct task *t, struct str call_id,
+                         void (*answered)(void *arg, struct str answer), void *arg);
 /* The same for any question of the gateway's with yes and no: data of its input_required, with that
  * id. */
 struct own_question {
@@ -152,9 +155,6 @@ bool task_ask_own(struct task *t, const struct own_question *own) MUST_USE;
 bool task_has_asked(const struct task *t, struct str input_id);
 /* Such a question that a restart found open; data is not needed. */
 void task_ask_still(struct task *t, const struct own_question *own);
-/* After a restart: the same for a question that is open.  False: the call has none. */
-bool task_await_approval(struct task *t, struct str call_id,
-                         void (*answered)(void *arg, struct str answer), void *arg);
 void task_close_questions(struct task *t); /* at the end: outcome.answers */
 void task_free_questions(struct task *t);
 void task_on_moot(void *task, struct str input_id); /* from the adapter */

@@ -24,11 +24,11 @@ struct tool_use {
     char *call_id, *name;
     char *arguments;      /* until it begins; then NULL */
     bool is_hidden;       /* the event has not all of them */
-    bool stands;          /* the budget is used up */
     uint64_t seq;         /* of its tool_call */
     struct waiter waiter; /* for the commit that it begins after … */
     bool waits;           /* … while it does */
     bool leaves;          /* what it began goes on */
+    bool stands;          /* the budget is used up */
 };
 
 static const struct tool *task_find_tool(const struct agent *a, struct str name)
@@ -67,7 +67,9 @@ static void drop_use(struct hub *h, struct tool_use *use)
         list_push(&h->dead_tools, &use->node);
 }
 
-/* [[seq of its tool_call, 1 when that has not all arguments], …] of those under way. */
+enum { CALL_HIDDEN = 1, CALL_STANDS = 2 };
+
+/* [[seq of its tool_call, flags], …] of those under way. */
 static void note_calls(struct task *t)
 {
     struct buf note = {0};
@@ -76,7 +78,8 @@ static void note_calls(struct task *t)
     buf_putc(&note, '[');
     list_each (it, &t->work->tools) {
         const struct tool_use *use = list_item(it, struct tool_use, node);
-        buf_putf(&note, "%s[%" PRIu64 ",%d]", note.len > 1 ? "," : "", use->seq, use->is_hidden);
+        buf_putf(&note, "%s[%" PRIu64 ",%d]", note.len > 1 ? "," : "", use->seq,
+                 (use->is_hidden ? CALL_HIDDEN : 0) | (use->stands ? CALL_STANDS : 0));
     }
     buf_putc(&note, ']');
     task_note(t, NOTE_CALLS, buf_str(&note));
@@ -195,19 +198,26 @@ static bool ask_first(struct tool_use *use)
     return asks;
 }
 
-/* An immediate tool has no effect, and its answer is in the batch of its call, unless it had to
- * wait for a budget. */
-static void use_tool(struct tool_use *use)
+static void call_at_once(struct task *t, const struct tool *tool, struct str call_id,
+                         struct str arguments)
 {
     struct buf output = {0};
+    bool good = tool->call(arguments, t->hub->clock.wall_ms, &output);
+    tell_result(t, str_of(tool->name), call_id, good, buf_str(&output));
+    buf_done(&output);
+}
+
+static void use_tool(struct tool_use *use)
+{
     if (use->tool->start) {
         if (!ask_first(use))
             start_when_committed(use);
         return;
     }
-    bool good = use->tool->call(str_of(use->arguments), use->hub->clock.wall_ms, &output);
-    end_use(use, good, buf_str(&output));
-    buf_done(&output);
+    struct task *t = use->task;
+    drop_use(t->hub, use);
+    note_calls(t);
+    call_at_once(t, use->tool, str_of(use->call_id), str_of(use->arguments));
 }
 
 static struct tool_use *use_new(struct task *t, struct str name, struct str call_id,
@@ -232,8 +242,8 @@ static void start_tool(struct task *t, const struct agent_line *line)
     struct buf clean = {0};
     use->is_hidden = secrets_hide_json(t->hub->o.secrets, line->arguments, &clean);
     buf_done(&clean);
-    note_calls(t);
     use->stands = task_budget_holds(t);
+    note_calls(t);
     if (!use->stands)
         use_tool(use);
 }
@@ -245,6 +255,7 @@ void task_begin_tools(struct task *t)
         if (!use->stands)
             continue;
         use->stands = false;
+        note_calls(t);
         use_tool(use);
     }
 }
@@ -256,7 +267,7 @@ void task_call_tool(struct task *t, const struct agent_line *line)
         task_answer_error(t, line->call_id, ERR_NOT_FOUND, "the agent has no such tool");
         return;
     }
-    struct buf data = {0}, output = {0};
+    struct buf data = {0};
     buf_putc(&data, '{');
     js_put_field(&data, "call_id", line->call_id);
     js_put_field(&data, "name", line->name);
@@ -264,13 +275,10 @@ void task_call_tool(struct task *t, const struct agent_line *line)
     buf_putc(&data, '}');
     task_event_hidden(t, EVENT_TOOL_CALL, buf_str(&data));
     buf_done(&data);
-    if (tool->start || task_budget_holds(t)) {
+    if (tool->start || task_budget_holds(t))
         start_tool(t, line);
-        return;
-    }
-    bool good = tool->call(line->arguments, t->hub->clock.wall_ms, &output);
-    tell_result(t, line->name, line->call_id, good, buf_str(&output));
-    buf_done(&output);
+    else
+        call_at_once(t, tool, line->call_id, line->arguments);
 }
 
 void task_stop_tools(struct task *t)
@@ -297,13 +305,13 @@ void task_past_calls(struct task *t, struct str note)
     bool good = js_parse(&doc, note.p, note.n, JS_OURS) && js_type(&doc, 0) == JS_ARRAY;
     for (uint32_t i = good ? js_first(&doc, 0) : 0; good && i < js_end(&doc, 0);
          i = js_next(&doc, i)) {
-        int64_t seq = 0, hidden = 0;
+        int64_t seq = 0, flags = 0;
         good = js_type(&doc, i) == JS_ARRAY && doc.nodes[i].kids == 2 &&
-               js_int(&doc, i + 1, &seq) && js_int(&doc, i + 2, &hidden) && seq > 0;
+               js_int(&doc, i + 1, &seq) && js_int(&doc, i + 2, &flags) && seq > 0;
         if (!good)
             break;
         p->calls = xrealloc(p->calls, (p->n_calls + 1) * sizeof *p->calls);
-        p->calls[p->n_calls++] = (struct past_call){(uint64_t)seq, hidden != 0};
+        p->calls[p->n_calls++] = (struct past_call){(uint64_t)seq, (unsigned)flags};
     }
     js_done(&doc);
     if (!good)
@@ -332,7 +340,8 @@ void task_past_call(struct task *t, const struct event_parts *event)
         struct tool_use *use =
             use_new(t, past_text(&doc, "name", &name), past_text(&doc, "call_id", &call_id),
                     past_text(&doc, "arguments", &arguments), event->seq);
-        use->is_hidden = p->calls[i].is_hidden;
+        use->is_hidden = p->calls[i].flags & CALL_HIDDEN;
+        use->stands = p->calls[i].flags & CALL_STANDS;
     }
     js_done(&doc);
     buf_done(&name);
@@ -344,16 +353,12 @@ static void resume_use(struct tool_use *use)
 {
     struct task *t = use->task;
     enum tool_again how = TOOL_NEVER;
-    bool can = use->tool && !use->is_hidden;
-    if (can && use->tool->start)
+    if (use->tool && use->tool->start && !use->is_hidden)
         how = tool_again(use->tool, str_of(use->arguments));
-    use->stands = can && how != TOOL_ATTACH && task_budget_holds(t);
-    if (use->stands)
-        return;
-    if (can && !use->tool->start) {
-        use_tool(use);
-    } else if (is_stopping(t)) {
+    if (is_stopping(t)) {
         end_use(use, false, STR("the task is being stopped"));
+    } else if (use->stands && use->tool && !use->is_hidden) {
+        /* it never began: task_begin_tools */
     } else if (how != TOOL_NEVER) {
         start_job(use, how == TOOL_ATTACH);
     } else {
@@ -372,6 +377,8 @@ void task_resume_tools(struct task *t)
         if (!waits && use->arguments)
             resume_use(use);
     }
+    if (!task_budget_holds(t))
+        task_begin_tools(t);
 }
 
 /* --- the end of a turn ------------------------------------------------------------------------ */

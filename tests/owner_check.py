@@ -158,6 +158,9 @@ FACE_ROUTES = [
 # sent, of which the last is answered, and what the answer about nothing contains.
 BEGIN = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
 LOAD = {"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": {"sessionId": "{c}", "cwd": "/", "mcpServers": []}}
+SESSION = {"sessionId": "{c}", "cwd": "/"}
+GO_ON, CLOSE, DELETE = ({"jsonrpc": "2.0", "id": 1, "method": f"session/{name}", "params": SESSION}
+                        for name in ("resume", "close", "delete"))
 ALLOW = {"jsonrpc": "2.0", "id": "{id}/a/q", "result": {"outcome": {"outcome": "selected", "optionId": "allow"}}}
 STOP = {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "{c}"}}
 MARK = {"jsonrpc": "2.0", "id": 2, "method": "none"}  # what came before it has no answer
@@ -167,6 +170,9 @@ FACE_SOCKETS = [
     ("Responses frame", "/responses", "", [],
      [{"type": "response.create", "input": "x", "previous_response_id": "resp_{id}"}], "no such task"),
     ("ACP load", "/acp", "", [BEGIN], [LOAD], "Resource not found"),
+    ("ACP resume", "/acp", "", [BEGIN], [GO_ON], "Resource not found"),
+    ("ACP close", "/acp", "", [BEGIN], [CLOSE], "result"),
+    ("ACP delete", "/acp", "", [BEGIN], [DELETE], "result"),
     ("ACP answer", "/acp", "", [BEGIN], [ALLOW, MARK], "no such method"),
     ("ACP cancel", "/acp", "", [BEGIN], [STOP, MARK], "no such method"),
 ]

@@ -59,6 +59,7 @@ static void put_line(struct buf *out, int64_t wall_ms, const struct audit_line *
     audit_put_part(out, "task", line->task);
     audit_put_part(out, "agent", line->agent);
     audit_put_part(out, "input", line->input);
+    audit_put_part(out, "file", line->file);
     audit_put_part(out, "outcome", str_of(line->outcome));
     buf_puts(out, "}\n");
 }

@@ -11,7 +11,7 @@
 #define FIRST_FD 3 /* SD_LISTEN_FDS_START */
 
 /* -1: it is missing, or no number. */
-static int64_t number_of(const char *name)
+static int64_t activation_number(const char *name)
 {
     const char *text = getenv(name);
     char *end;
@@ -37,8 +37,8 @@ static bool is_tcp_listener(int fd)
 
 int activation_take(char ret_error[ACTIVATION_ERROR])
 {
-    int64_t n = number_of("LISTEN_FDS");
-    if (number_of("LISTEN_PID") != (int64_t)getpid() || n <= 0)
+    int64_t n = activation_number("LISTEN_FDS");
+    if (activation_number("LISTEN_PID") != (int64_t)getpid() || n <= 0)
         return ACTIVATION_NONE;
     if (n > 1) {
         snprintf(ret_error, ACTIVATION_ERROR,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/base/audit.h"
 #include "gateway/base/deadline.h"
 #include "gateway/base/log.h"
 #include "gateway/files/upload.h"
@@ -85,6 +86,19 @@ static struct str file_lines(const struct exchange *x)
     return buf_str(&((const struct http_file *)x->own)->lines);
 }
 
+/* id: of the file, or STR_NULL.  A file is read and written without a request of the wire, which
+ * would stand in the audit by itself. */
+static void audit_file(struct exchange *x, const char *event, struct str id, enum error e)
+{
+    struct audit_line line = {.event = event,
+                              .outcome = e ? error_code(e) : "ok",
+                              .owner = str_of(x->owner->name),
+                              .from = str_of(x->from),
+                              .conversation = str_of(x->conversation_id),
+                              .file = id};
+    audit_write(x->front->audit, x->front->hub->clock.wall_ms, &line);
+}
+
 /* --- uploads ---------------------------------------------------------------------------------- */
 
 static void upload_on_hold(void *arg, bool hold)
@@ -116,6 +130,7 @@ static void upload_on_done(void *arg, const struct file_record *file, bool repea
     if (repeated)
         js_put_bool(&x->answer, "repeated", true);
     buf_puts(&x->answer, "}");
+    audit_file(x, "upload", file->file_id, ERR_NONE);
     upload_answer(x, repeated ? 200 : 201);
 }
 
@@ -129,6 +144,7 @@ static void upload_on_failed(void *arg, enum error e, const char *message, int64
     buf_done(&line);
     if (offset >= 0)
         buf_putf(&file_of(x)->lines, "upload-offset: %" PRId64 "\n", offset);
+    audit_file(x, "upload", STR_NULL, e);
     upload_answer(x, error_status(e));
 }
 
@@ -393,6 +409,7 @@ static void on_first(void *arg, int status, struct str bytes)
     own->image = image_type(bytes);
     choose_range(x, own);
     put_file_lines(own);
+    audit_file(x, "download", str_of(x->task_id), ERR_NONE);
     x->sends = true;
     lws_callback_on_writable(x->wsi);
 }
@@ -408,6 +425,7 @@ static void on_file(void *arg, int status, struct answer *answer)
     }
     if (status == STORE_NOT_FOUND) {
         (void)pace_take(x->front, str_of(x->owner->name)); /* guessing costs more than asking */
+        audit_file(x, "download", str_of(x->task_id), ERR_NOT_FOUND);
         http_api_fail(x, ERR_NOT_FOUND, NO_SUCH_FILE);
         return;
     }

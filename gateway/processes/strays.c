@@ -1,6 +1,7 @@
 #include "gateway/processes/strays.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -13,8 +14,9 @@
 #include "gateway/processes/tree.h"
 #include "proto/base.h"
 
-#define ROUNDS 100
-#define PAUSE_NS 5000000
+#define ROUNDS 100        /* about 9 s: one that dies may wait for a processor */
+#define PAUSE_NS 5000000  /* longer with each round … */
+#define LONGEST_PAUSES 20 /* … up to so many */
 
 static uint64_t adopted; /* ticks since boot */
 
@@ -27,16 +29,19 @@ void strays_adopt(void)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-/* Whether it lives, began after this process, and is another program.  A child that posix_spawn has
- * just made is still this program; one that our starter has left to us (sh -c "helper & exec
- * holdfast") is older. */
+/* Whether it began after this process, and is another program, or none any more: it dies, and its
+ * children are not ours yet.  A child that posix_spawn has just made is still this program; one
+ * that our starter has left to us (sh -c "helper & exec holdfast") is older. */
 static bool is_stray(pid_t pid)
 {
     char path[64];
     struct stat self, its;
     snprintf(path, sizeof path, "/proc/%d/exe", pid);
-    return process_start_ticks(pid) > adopted && stat("/proc/self/exe", &self) == 0 &&
-           stat(path, &its) == 0 && (its.st_dev != self.st_dev || its.st_ino != self.st_ino);
+    if (process_start_ticks(pid) <= adopted || stat("/proc/self/exe", &self) < 0)
+        return false;
+    if (stat(path, &its) < 0)
+        return errno == ENOENT;
+    return its.st_dev != self.st_dev || its.st_ino != self.st_ino;
 }
 
 /* False when there is no stray, living or dead. */
@@ -64,8 +69,10 @@ static bool kill_generation(void)
 static void sweep(uv_work_t *work)
 {
     (void)work;
-    for (int i = 0; i < ROUNDS && kill_generation(); i++)
-        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    for (int i = 1; i <= ROUNDS && kill_generation(); i++) {
+        int pauses = i < LONGEST_PAUSES ? i : LONGEST_PAUSES;
+        nanosleep(&(struct timespec){.tv_nsec = pauses * PAUSE_NS}, NULL);
+    }
 }
 
 static void on_swept(uv_work_t *work, int status)

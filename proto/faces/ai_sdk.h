@@ -23,13 +23,14 @@ enum ai_sdk_kind {
 
 struct ai_sdk_request {
     enum ai_sdk_kind kind;
-    struct str request_id;  /* frames alone: 1 to 128 bytes */
-    struct str chat_id;     /* the conversation; not checked here */
-    struct str text;        /* AI_SDK_SEND: its text parts, joined by newlines */
+    struct str request_id; /* frames alone: 1 to 128 bytes */
+    struct str chat_id;    /* the conversation; not checked here */
+    struct str text;       /* AI_SDK_SEND: its text parts, joined by newlines */
+    bool regenerates;      /* AI_SDK_SEND: another answer; without task_id to the newest question */
     struct str request_key; /* AI_SDK_SEND: of chat, message id and text; STR_NULL without the id */
     struct str agent;       /* `model` of the body, or STR_NULL */
     struct str authorization; /* frames alone: headers.authorization, or STR_NULL */
-    struct str task_id;       /* AI_SDK_ANSWER: the id of the assistant's message */
+    struct str task_id;       /* AI_SDK_ANSWER, regenerates: the id of the assistant's message */
     struct str input_id;      /* AI_SDK_ANSWER: the question */
     struct str answer;        /* AI_SDK_ANSWER: JSON, true, false or a string */
     struct buf memory;        /* what the spans point into */
@@ -46,7 +47,13 @@ void ai_sdk_put_chat(struct face_exchange *x, const struct ai_sdk_request *r);
 void ai_sdk_put_answer(struct face_exchange *x, const struct ai_sdk_request *r);
 
 /* HTTP has `POST …/chat` and `GET …/chat/{id}/stream`; a frame on a WebSocket is either of them. */
-enum ai_sdk_operation { AI_SDK_POST_CHAT, AI_SDK_GET_STREAM, AI_SDK_FRAME, AI_SDK_RESUME_FRAME };
+enum ai_sdk_operation {
+    AI_SDK_POST_CHAT,
+    AI_SDK_GET_STREAM,
+    AI_SDK_FRAME,
+    AI_SDK_RESUME_FRAME,
+    AI_SDK_REGENERATE /* of either way, while the newest turn is looked up */
+};
 
 extern const struct face_ops ai_sdk_ops;
 extern const struct face_http_ops ai_sdk_http_ops;

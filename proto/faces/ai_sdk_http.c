@@ -22,7 +22,8 @@ static enum face_next ask_for_turns(struct face_exchange *x, struct str chat_id)
 void ai_sdk_put_chat(struct face_exchange *x, const struct ai_sdk_request *r)
 {
     struct buf *body = exchange_ask(x, VERB_CHAT, r->chat_id, STR_NULL);
-    js_put_field(body, "message", r->text);
+    js_put_field(body, r->regenerates ? "regenerate" : "message",
+                 r->regenerates ? r->task_id : r->text);
     if (r->agent.p)
         js_put_field(body, "agent", r->agent);
     if (r->request_key.p)
@@ -47,6 +48,30 @@ static enum face_next follow_turn(struct face_exchange *x, struct str chat_id, s
     return FACE_FOLLOW;
 }
 
+static void keep_agent(struct face_exchange *x, const struct ai_sdk_request *r)
+{
+    buf_clear(&x->memory);
+    buf_putstr(&x->memory, r->agent);
+}
+
+/* The newest turn of the chat gets another answer. */
+static enum face_next regenerate_newest(struct face_exchange *x, struct str line,
+                                        struct js_doc *doc)
+{
+    uint32_t task = exchange_task(doc, line), id = task ? js_get(doc, task, "task_id") : 0;
+    if (!id)
+        return exchange_fail(x, ERR_NOT_FOUND, "there is no answer to regenerate");
+    struct buf chat = {0};
+    buf_putstr(&chat, buf_str(&x->ask.conversation_id));
+    struct ai_sdk_request r = {.chat_id = buf_str(&chat),
+                               .regenerates = true,
+                               .task_id = js_raw(doc, id),
+                               .agent = x->memory.len ? buf_str(&x->memory) : STR_NULL};
+    ai_sdk_put_chat(x, &r);
+    buf_done(&chat);
+    return FACE_FOLLOW;
+}
+
 static enum face_next ai_sdk_begin(struct face_exchange *x, const struct face_input *in)
 {
     struct ai_sdk_request r;
@@ -59,6 +84,10 @@ static enum face_next ai_sdk_begin(struct face_exchange *x, const struct face_in
         next = exchange_fail(x, ERR_BAD_REQUEST, why);
     } else if (r.kind == AI_SDK_RESUME) {
         x->operation = AI_SDK_RESUME_FRAME;
+        next = ask_for_turns(x, r.chat_id);
+    } else if (r.regenerates && !r.task_id.p) {
+        keep_agent(x, &r);
+        x->operation = AI_SDK_REGENERATE;
         next = ask_for_turns(x, r.chat_id);
     } else if (r.kind == AI_SDK_SEND) {
         ai_sdk_put_chat(x, &r);
@@ -90,6 +119,8 @@ static enum face_next ai_sdk_replied(struct face_exchange *x, enum error e, stru
         return e || x->ask.verb != VERB_TASKS ? nothing_active(x) : on_turns(x, line, doc);
     if (e)
         return exchange_fail_line(x, e, line, doc);
+    if (x->operation == AI_SDK_REGENERATE)
+        return regenerate_newest(x, line, doc);
     return follow_turn(x, buf_str(&x->ask.conversation_id), buf_str(&x->ask.task_id));
 }
 

@@ -127,6 +127,16 @@ static bool read_answer(struct reader *in, uint32_t message)
     return keep(in, message, "id", &in->r->task_id) || fail(in, "the last message has no id");
 }
 
+/* `regenerate()`: the client has taken the answer out of its messages, and names it, unless it is
+ * the newest. */
+static bool read_regenerate(struct reader *in)
+{
+    in->r->kind = AI_SDK_SEND;
+    in->r->regenerates = true;
+    (void)keep(in, 0, "messageId", &in->r->task_id);
+    return true;
+}
+
 static bool read_messages(struct reader *in)
 {
     const struct js_doc *d = in->doc;
@@ -136,7 +146,7 @@ static bool read_messages(struct reader *in)
         last = i;
     uint32_t trigger = get(d, 0, "trigger", JS_STRING);
     if (trigger && js_is(d, trigger, "regenerate-message"))
-        return fail(in, "regenerate-message is not supported by this gateway");
+        return read_regenerate(in);
     if (!last || js_type(d, last) != JS_OBJECT)
         return fail(in, "\"messages\" must be an array that ends in a message");
     uint32_t role = get(d, last, "role", JS_STRING);

@@ -142,12 +142,24 @@ static enum face_next create(struct face_exchange *x, const struct face_input *i
     return next;
 }
 
-static enum face_next go_on_with(struct face_exchange *x)
+static bool is_turn(const struct js_doc *doc, uint32_t task)
 {
-    struct buf conversation = {0};
+    uint32_t type = js_get(doc, task, "type");
+    return type && (js_is(doc, type, "chat") || js_is(doc, type, "notice"));
+}
+
+/* Under the answer that it names, which need not be the newest one. */
+static enum face_next go_on_with(struct face_exchange *x, struct str line, struct js_doc *doc)
+{
+    struct buf conversation = {0}, body = {0};
+    uint32_t task = exchange_task(doc, line);
     buf_putstr(&conversation, buf_str(&x->ask.conversation_id));
-    enum face_next next = ask_chat(x, buf_str(&conversation), str_of(state_of(x)->text));
+    buf_puts(&body, state_of(x)->text);
+    if (task && is_turn(doc, task))
+        js_put_field(&body, "reply_to", buf_str(&x->ask.task_id));
+    enum face_next next = ask_chat(x, buf_str(&conversation), buf_str(&body));
     buf_done(&conversation);
+    buf_done(&body);
     return next;
 }
 
@@ -314,7 +326,7 @@ static enum face_next responses_replied(struct face_exchange *x, enum error e, s
     if (e)
         return exchange_fail_line(x, e, line, doc);
     switch ((enum step)x->step) {
-    case STEP_PREVIOUS: return go_on_with(x);
+    case STEP_PREVIOUS: return go_on_with(x, line, doc);
     case STEP_ANSWER: return on_answered(x);
     case STEP_CHAT:
     case STEP_RECORD: return reply_task(x, line, doc);

@@ -125,20 +125,52 @@ scene("Esc closes what is open before it stops anything", async (its) => {
   await chat.waitForStatus("completed");
 });
 
-scene("the last question comes back by arrow up, and an answer is asked for again", async (its) => {
+scene("the last question comes back by arrow up", async (its) => {
   const { chat, puppet } = await its.asked();
   puppet.exit();
   await chat.waitForStatus("completed");
   await chat.page.press("#message", "ArrowUp");
   assert.equal(await chat.page.inputValue("#message"), "How deep is the sea?");
-  await chat.page.fill("#message", "");
-  await chat.page.click(".turn .again");
+});
+
+scene("an answer is made again, a question is edited in its place, and arrows lead to what was there", async (its) => {
+  const { chat, puppet } = await its.asked();
+  const { page } = chat;
+  const answer = ".turn:nth-of-type(1) .answer", question = ".turn:nth-of-type(1) .asked";
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  const first = await chat.textOf(answer);
+  await page.click(".turn .again");
   const again = await its.stage.puppet();
   assert.equal(again.run.input, "How deep is the sea?");
+  assert.deepEqual(again.run.history, []);
+  again.say("Very deep.");
   again.exit();
-  await chat.page.waitForSelector(".turn:nth-of-type(2)[data-status=completed]");
-  await chat.page.click(".turn:nth-of-type(1) .of-asked button[title='Edit and ask again']");
-  assert.equal(await chat.page.inputValue("#message"), "How deep is the sea?");
+  await chat.waitForText("Very deep.", answer);
+  await chat.waitForText("2/2", ".told .versions");
+  await page.click(".told .versions .former");
+  await chat.waitForText(first, answer);
+  await chat.waitForText("1/2", ".told .versions");
+
+  await page.click(".of-asked button[title='Edit and ask again']");
+  assert.equal(await page.inputValue(".editor textarea"), "How deep is the sea?");
+  await page.fill(".editor textarea", "How wide is the sea?");
+  await page.keyboard.press("Enter");
+  const edited = await its.stage.puppet();
+  assert.equal(edited.run.input, "How wide is the sea?");
+  edited.say("Wide.");
+  edited.exit();
+  await chat.waitForText("Wide.", answer);
+  await chat.waitForText("2/2", ".of-asked .versions");
+  assert.equal(await page.locator(".turn").count(), 1);
+  await page.click(".of-asked .versions .former");
+  await chat.waitForText("How deep is the sea?", question);
+  await chat.waitForText("Very deep.", answer); // the newest below that question
+  await page.click(".told .versions .former");
+  await chat.waitForText(first, answer);
+  await page.reload();
+  await chat.waitForText(first, answer);
+  await chat.waitForText("1/2", ".told .versions");
 });
 
 scene("choices are buttons; another answer can still be written", async (its) => {

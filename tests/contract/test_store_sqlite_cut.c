@@ -7,8 +7,8 @@
 #include "tests/contract/store_kit.h"
 
 #define COMMITS 8
-#define EACH 7   /* lines of a commit */
-#define STEP 109 /* bytes; no divisor of a frame, so that cuts fall everywhere in one */
+#define LINES_EACH 7 /* lines of a commit */
+#define STEP 109     /* bytes; no divisor of a frame, so that cuts fall everywhere in one */
 
 static const char *path_in(const char *dir, const char *name)
 {
@@ -73,12 +73,12 @@ static void test_log_cut_at_any_byte_loses_the_torn_commit_alone(void **state)
     struct fixture *f = *state;
     off_t ends[COMMITS + 1] = {0};
     put_task(f, 1, "o", "c", "t1");
-    put_lines(f, 1, 1, EACH);
+    put_lines(f, 1, 1, LINES_EACH);
     commit(f);
     for (int i = 0; i < COMMITS; i++) {
         ends[i] = wal_size(f);
-        uint64_t first = (uint64_t)(i + 1) * EACH + 1;
-        put_lines(f, 1, first, first + EACH - 1);
+        uint64_t first = (uint64_t)(i + 1) * LINES_EACH + 1;
+        put_lines(f, 1, first, first + LINES_EACH - 1);
         commit(f);
     }
     ends[COMMITS] = wal_size(f);
@@ -87,10 +87,10 @@ static void test_log_cut_at_any_byte_loses_the_torn_commit_alone(void **state)
     for (int i = 0; i < COMMITS; i++) {
         off_t step = i < COMMITS - 1 ? (ends[i + 1] - ends[i]) / 4 + 1 : STEP;
         for (; cut < ends[i + 1]; cut += step)
-            check_cut(f, cut, (uint64_t)(i + 1) * EACH);
+            check_cut(f, cut, (uint64_t)(i + 1) * LINES_EACH);
         cut = ends[i + 1];
     }
-    check_cut(f, cut, (COMMITS + 1) * EACH);
+    check_cut(f, cut, (COMMITS + 1) * LINES_EACH);
 }
 
 static int setup(void **state)

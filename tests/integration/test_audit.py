@@ -67,6 +67,22 @@ def test_requests_are_told_with_who_what_and_how_they_ended(path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_files_that_are_uploaded_and_read_are_told(path):
+    with audited(path) as gateway:
+        api, conversation = Api(gateway), new_id()
+        bearer = {"Authorization": f"Bearer {api.token}"}
+        files = f"/v1/conversations/{conversation}/files"
+        status, _, body = gateway.http("POST", files, SECRET.encode(), {**bearer, "Content-Type": "text/plain"})
+        file = json.loads(body)["file_id"]
+        assert status == 201 and gateway.http("GET", f"{files}/{file}", headers=bearer)[2] == SECRET.encode()
+        assert gateway.http("GET", f"{files}/{new_id()}", headers=bearer)[0] == 404
+        common = {"conversation": conversation, "from": "127.0.0.1"}
+        wait_until(lambda: found(path, event="download", outcome="not_found", **common), "the last line")
+        assert found(path, event="upload", outcome="ok", file=file, **common)
+        assert found(path, event="download", outcome="ok", file=file, **common)
+    assert SECRET not in path.read_text()
+
+
 def test_file_rotates_at_its_size_and_keeps_so_many(path):
     with audited(path, rotate_mib=1, keep=2) as gateway, Client(gateway) as client:
         path.write_bytes(b"")  # truncated under it: O_APPEND goes on

@@ -12,7 +12,7 @@ HISTORY = {"answer": "history"}  # the agent's answer is what it was given
 
 
 def heard(task):
-    """What the agent was given of the conversation."""
+    """The conversation as the agent was given it."""
     return [message["content"] for message in json.loads(task["output"])]
 
 
@@ -157,6 +157,37 @@ def test_id_of_nothing_is_not_found(client, member):
     assert error["message"].startswith(f'"{member}" ')
     message = opened(client, conversation)["messages"][0]["message_id"]
     client.refused("not_found", "chat", conversation_id=new_id(), **{member: message}, **more)
+
+
+def test_response_goes_on_after_an_older_one(gateway, client):
+    headers = {"Authorization": f"Bearer {client.token}", "Content-Type": "application/json"}
+
+    def create(message, **more):
+        status, _, answer = gateway.http("POST", "/v1/responses", json.dumps({"input": message, **more}), headers)
+        assert status == 200, answer
+        return json.loads(answer)
+
+    first = create("one")
+    create("two", previous_response_id=first["id"])
+    third = create(program(HISTORY), previous_response_id=first["id"])
+    assert contents(json.loads(third["output"][-1]["content"][0]["text"])) == ["one", "one"]
+    fourth = create(program(HISTORY), previous_response_id=third["id"])
+    assert contents(json.loads(fourth["output"][-1]["content"][0]["text"]))[:3] == ["one", "one", program(HISTORY)]
+
+
+def test_ai_sdk_regenerates(gateway, client):
+    conversation = new_id()
+    headers = {"Authorization": f"Bearer {client.token}", "Content-Type": "application/json"}
+    first, _ = client.finish("one", conversation=conversation)
+    body = {"id": conversation, "trigger": "regenerate-message", "messages": [
+        {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "one"}]}]}
+    for more in ({"messageId": first["task_id"]}, {}):
+        status, _, answer = gateway.http("POST", "/v1/ai/chat", json.dumps({**body, **more}), headers)
+        assert status == 200 and b'"type":"finish"' in answer, answer
+    messages = opened(client, conversation)["messages"]
+    assert contents(messages) == ["one", "one"] and len(messages[1]["siblings"]) == 3
+    status, _, answer = gateway.http("POST", "/v1/ai/chat", json.dumps({**body, "id": new_id()}), headers)
+    assert status == 404, answer
 
 
 def test_branches_survive_a_kill():

@@ -1,6 +1,9 @@
 """A reader of a face that takes nothing costs a cursor, not a queue; and when it reads, it gets all of it."""
 
+import base64
+import http.client
 import json
+import socket
 
 import pytest
 
@@ -28,11 +31,23 @@ SOCKETS = {
 }
 
 
+RESULT = {"jsonrpc": "2.0", "id": 1, "method": "tasks/result", "params": {"taskId": "{id}", "_meta": {"progressToken": 1}}}
+# method, path, body, the text in a message
+STREAMS = {
+    "AI SDK": ("GET", "/v1/ai/chat/c/stream", "", lambda said: said.get("delta", "")),
+    "Responses": ("GET", "/v1/responses/resp_{id}?stream=true", "",
+                  lambda said: said["delta"] if said["type"] == "response.output_text.delta" else ""),
+    "AG-UI": ("GET", "/v1/ag-ui/script/c", "", lambda said: said.get("delta", "")),
+    "MCP": ("POST", "/v1/mcp", json.dumps(RESULT), lambda said: said.get("params", {}).get("message", "")),
+}
+
+
 @pytest.fixture(scope="module")
 def told():
     with Gateway(UNPACED) as gateway, Client(gateway) as client:
         task = client.chat({"flood": N, "bytes": BYTES}, {"hang": 1}, conversation="c")
         wait_until(lambda: client.call("task", **ids(task))["task"]["head"] > N, "the flood on disk")
+        gateway.one_id = base64.urlsafe_b64encode(b"c").decode().rstrip("=") + "." + task["task_id"]
         yield gateway, client
         client.call("cancel", **ids(task))
 
@@ -58,3 +73,41 @@ def test_reader_that_takes_nothing_costs_a_cursor(told, face):
         assert grown < 20 * MIB, f"{grown / MIB:.1f} MiB for twenty readers of {SIZE / MIB:.0f} each"
     for wire in wires:
         wire.close()
+
+
+def deaf(gateway, method, path, body, headers):
+    """A request whose answer nobody reads."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.connect((gateway.host, gateway.port))
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    sock.sendall(f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{head}\r\n{body}".encode())
+    return sock
+
+
+@pytest.mark.parametrize("face", STREAMS)
+def test_stream_that_nobody_reads_costs_a_cursor(told, face):
+    gateway, client = told
+    method, path, body, text_of = STREAMS[face]
+    path, body = path.replace("{id}", gateway.one_id), body.replace("{id}", gateway.one_id)
+    headers = {"Authorization": f"Bearer {client.token}", "Content-Type": "application/json",
+               "Accept": "application/json, text/event-stream"}
+    heap = gateway.heap()
+    socks = [deaf(gateway, method, path, body, headers) for _ in range(5)]
+    connection = http.client.HTTPConnection(gateway.host, gateway.port)
+    connection.request(method, path, body or None, headers)
+    n = 0
+    answer = connection.getresponse()
+    assert answer.status == 200
+    while n < SIZE:
+        line = answer.readline()
+        assert line, f"it ended after {n} bytes"
+        if line.startswith(b"data:") and line[5:].strip():
+            n += len(text_of(json.loads(line[5:])))
+    assert n == SIZE
+    if not SANITIZE:
+        grown = gateway.heap() - heap
+        assert grown < 20 * MIB, f"{grown / MIB:.1f} MiB for five readers of {SIZE / MIB:.0f} each"
+    for sock in socks:
+        sock.close()
+    connection.close()

@@ -40,7 +40,7 @@ def test_nothing_is_found_as_guests():
                      "AI SDK stream:", "Responses retrieve:", "Responses create:",
                      "A2A cancel:", "A2A GetTask:", "MCP tasks/cancel:",
                      "WebSocket, AI SDK resume:", "WebSocket, Responses address:", "WebSocket, Responses frame:",
-                     "WebSocket, ACP load:", "WebSocket, ACP answer:", "WebSocket, ACP cancel:"):
+                     "WebSocket, ACP load:", "WebSocket, ACP close:", "WebSocket, ACP answer:", "WebSocket, ACP cancel:"):
             assert f"timing, 100 of each: {what} none " in said
 
 

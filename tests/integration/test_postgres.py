@@ -249,7 +249,7 @@ def test_doctor_looks_at_the_server_and_at_what_is_on_it(server, folder):
 
 
 def test_import_brings_a_data_directory_over_and_back(server, folder):
-    """What a client sees is the same on both sides, byte for byte."""
+    """A client sees the same on both sides, byte for byte."""
     keys = {"auth": {"keys": [{"kid": "k", "alg": "HS256", "secret_file": str(folder / "secret")}]}}
     over = {**config(server, folder, "import"), **keys}
     sqlite = {"store": {"kind": "sqlite"}, **keys}

@@ -30,7 +30,7 @@ FIXTURES = [
     {"match": {"userMessage": "list", "hasToolResult": True}, "response": {"content": "It says hello."}},
     {"match": {"userMessage": "shell", "hasToolResult": False}, "response": {
         "content": "Let me look.", "toolCalls": [
-            {"name": "exec_command", "arguments": "{\"cmd\":\"echo hello\"}"}]}},
+            {"name": "exec_command", "arguments": "{\"cmd\":\"mkdir made; echo hello\"}"}]}},
     {"match": {"userMessage": "shell", "hasToolResult": True}, "response": {"content": "It says hello."}},
     {"match": {"userMessage": "fail"},
      "response": {"error": {"message": "bad thing", "type": "invalid_request_error"}, "status": 400}},

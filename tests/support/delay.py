@@ -26,8 +26,6 @@ class Delay:
                 near, _ = self.listener.accept()
                 far = socket.create_connection(self.to)
                 self.accepted += 1
-                if self.patience:
-                    far.settimeout(self.patience)
                 for source, target in ((near, far), (far, near)):
                     under_way = queue.SimpleQueue()
                     threading.Thread(target=self._take, args=(source, source is near, under_way), daemon=True).start()
@@ -38,6 +36,8 @@ class Delay:
         while data:
             try:
                 data = source.recv(65536)
+                if self.patience and not is_near:
+                    source.settimeout(self.patience)  # from its first answer on
             except OSError as error:  # broken, or out of patience
                 data = b""
                 if isinstance(error, TimeoutError):

@@ -292,8 +292,6 @@ static void test_faults_are_named(void **state)
          "the last message has no text"},
         {json("{'id':'c','messages':[{'role':'assistant','parts':[]}]}"), false,
          "the last message is the assistant's, and answers no question"},
-        {json("{'id':'c','trigger':'regenerate-message','messages':[{'role':'user'}]}"), false,
-         "regenerate-message is not supported by this gateway"},
         {json("{'type':'send','id':'c'}"), true, "\"requestId\" must be a string"},
         {json("{'type':'x','requestId':'r','id':'c'}"), true,
          "\"type\" must be \"send\", \"resume\" or \"abort\""},

@@ -49,7 +49,7 @@ static void tell_the_rest(void)
     tell(12, EVENT_TASK_COMPLETED, json("{'output':'One. Two.','result':null}"));
 }
 
-/* Of what was said, the lines that have one of these. */
+/* The lines that have one of these, from what was said. */
 static struct str lines_with(const char *a, const char *b)
 {
     static struct buf found;

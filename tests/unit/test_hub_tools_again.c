@@ -239,6 +239,34 @@ static void test_hub_call_of_a_task_that_is_cancelled_is_not_made_again(void **s
     client_free(c);
 }
 
+/* A call that waits for the budget never began; the one before it did. */
+static void test_hub_call_that_waits_for_the_budget_begins_after_a_restart(void **state)
+{
+    struct kit *k = *state;
+    for (size_t i = 0; i < countof(k->agents); i++) {
+        k->agents[i].has_budget = true;
+        k->agents[i].budget.tool_calls = 1;
+    }
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    run_say(k, kit_run(k, 0), json(CALL("d", "deed")));
+    run_say(k, kit_run(k, 0), json(CALL("e", "deed")));
+    client_await(c, json("'input_id':'budget-1'"));
+    assert_string_equal(begun.bytes, json("deed(3){'n':1} "));
+    struct run *r = next_gateway(k, &c);
+    assert_string_equal(begun.bytes, "");
+    assert_int_equal(n_times(&again.numbered, json(UNKNOWN("d"))), 1);
+    client_ask(c, "respond", "c", task, json(",'input_id':'budget-1','answer':true"));
+    kit_settle(k);
+    assert_non_null(strstr(begun.bytes, "deed("));
+    assert_int_equal(n_jobs, 2);
+    r = next_gateway(k, &c);
+    assert_string_equal(begun.bytes, "");
+    assert_int_equal(n_times(&again.numbered, json(UNKNOWN("e"))), 1);
+    run_end(k, r, RUN_DONE, "");
+    client_free(c);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -249,6 +277,7 @@ int main(void)
         TEST(test_hub_call_of_a_tool_that_is_gone_is_unknown),
         TEST(test_hub_call_with_a_secret_is_not_made_again),
         TEST(test_hub_call_of_a_task_that_is_cancelled_is_not_made_again),
+        TEST(test_hub_call_that_waits_for_the_budget_begins_after_a_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

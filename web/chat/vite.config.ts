@@ -18,7 +18,10 @@ export default defineConfig({
   base: "./",
   plugins: [react(), onlyWoff2],
   resolve: {
-    alias: { "@holdfast/client": here("../client/src/index.ts") },
+    alias: {
+      "@holdfast/client/branches": here("../client/src/branches.ts"),
+      "@holdfast/client": here("../client/src/index.ts"),
+    },
     dedupe: ["react", "react-dom"],
   },
   build: {

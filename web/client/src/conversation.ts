@@ -234,9 +234,8 @@ export class Conversation extends Observable {
   }
 
   #snapshot({ messages, tasks, branch }: Replies["open"]): this {
-    const { message_id, parent_id } = messages[0] ?? {};
-    const at = this.#find(message_id);
-    const before = this.messages.slice(0, at < 0 ? this.#find(parent_id) + 1 : at);
+    const parent_id = messages[0]?.parent_id;
+    const before = this.messages.slice(0, this.#find(parent_id) + 1);
     if (!before.length) this.hasEarlier = !!parent_id; // else they are contiguous
     this.messages = [...before, ...messages];
     this.branch = branch;
@@ -254,7 +253,7 @@ export class Conversation extends Observable {
   }
 
   #find(id: string | undefined): number {
-    return this.messages.findIndex(({ message_id }) => message_id === id);
+    return this.messages.findIndex((one) => one.message_id === id);
   }
 
   /** @internal A task that is new or has changed. */

@@ -1,21 +1,12 @@
-/** Actions.tsx -- the actions on a question and on an answer, and the answer's cost. */
+/** Actions.tsx -- the actions on an answer, and its cost. */
 
 import type { Conversation, Turn } from "@holdfast/client";
+import { regenerate, type Versions as Its } from "@holdfast/client/branches";
 import { gateway } from "../gateway";
 import { clock, duration, plural } from "../words";
 import { CopyButton } from "./CopyButton";
 import { Icon } from "./Icon";
-
-export function AskedActions({ text, edit }: { text: string; edit(text: string): void }) {
-  return (
-    <div className="actions of-asked">
-      <CopyButton label="Copy question" text={() => text} />
-      <button type="button" className="quiet" aria-label="Edit and ask again" title="Edit and ask again" onClick={() => edit(text)}>
-        <Icon name="pen" />
-      </button>
-    </div>
-  );
-}
+import { Versions } from "./Versions";
 
 interface Usage {
   total_tokens?: number;
@@ -31,8 +22,15 @@ function usageOf({ task }: Turn): string {
   return typeof total === "number" && total > 0 ? plural(total, "token") : "";
 }
 
-export function Actions({ turn, conversation }: { turn: Turn; conversation: Conversation }) {
+interface Props {
+  turn: Turn;
+  conversation: Conversation;
+  versions: Its | null;
+}
+
+export function Actions({ turn, conversation, versions }: Props) {
   const { task, input, text } = turn;
+  const others = <Versions its={versions} of="answer" conversation={conversation} task={turn.key} />;
   const { started_at, completed_at } = task?.summary ?? {};
   const inspect = task && (
     <a className="quiet inspect" href={`inspector.html#${conversation.id}/${task.id}`} title="Inspect the stream">
@@ -43,6 +41,7 @@ export function Actions({ turn, conversation }: { turn: Turn; conversation: Conv
   if (task?.live) {
     return (
       <div className="actions">
+        {others}
         {task.status === "pending" && (
           <button
             type="button"
@@ -67,9 +66,10 @@ export function Actions({ turn, conversation }: { turn: Turn; conversation: Conv
     started_at && completed_at ? duration(completed_at - started_at) : "",
     usageOf(turn),
   ].filter(Boolean);
-  const again = () => void conversation.ask(input!, { agent: task?.summary.agent, when_busy: "enqueue" });
+  const again = () => void regenerate(gateway, conversation, turn, { when_busy: "enqueue" }).catch(() => {});
   return (
     <div className="actions" data-failed={failed || undefined}>
+      {others}
       {failed && input !== null && (
         <button type="button" className="quiet retry" onClick={again}>
           <Icon name="retry" /> Try again

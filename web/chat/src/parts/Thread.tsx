@@ -41,7 +41,7 @@ export function Thread({ conversation, ask, edit }: Props) {
                 conversation={conversation}
                 tasks={tasks}
                 edit={edit}
-                version={versionOf(turn, childrenOf(turn.key, tasks))}
+                version={versionOf(turn, childrenOf(turn.key, tasks), conversation)}
               />
             ))}
           </div>

@@ -6,9 +6,11 @@
  */
 
 import type { Conversation, Task, Turn } from "@holdfast/client";
+import { versions } from "@holdfast/client/branches";
 import { memo, useEffect, useRef } from "react";
 import { isBehind } from "../behind";
-import { Actions, AskedActions } from "./Actions";
+import { Actions } from "./Actions";
+import { Asked } from "./Asked";
 import { Sending } from "./Sending";
 import { Work } from "./Work";
 
@@ -22,8 +24,10 @@ interface Props {
   edit(text: string): void;
 }
 
-export const versionOf = ({ task, outgoing }: Turn, children: readonly Task[]): string =>
-  [task, outgoing, ...children].map((each) => each?.version ?? 0).join(" ");
+export function versionOf(turn: Turn, children: readonly Task[], conversation: Conversation): string {
+  const drawn = [turn.task, turn.outgoing, ...children].map((each) => each?.version ?? 0);
+  return `${drawn.join(" ")} ${JSON.stringify(versions(conversation, turn))}`;
+}
 
 function isAsShown(shown: Props, next: Props): boolean {
   const { task, input, text, partial, notice } = next.turn;
@@ -44,6 +48,7 @@ export const TurnView = memo(({ turn, conversation, tasks, edit }: Props) => {
   const element = useRef<HTMLElement>(null);
   useFollowed(element, task);
   const status = task?.status ?? statusOf(turn);
+  const { question, answer } = versions(conversation, turn);
   return (
     <article
       ref={element}
@@ -52,17 +57,17 @@ export const TurnView = memo(({ turn, conversation, tasks, edit }: Props) => {
       data-status={outgoing ? undefined : status}
       aria-label={input ?? notice ?? "Turn"}
     >
-      {input !== null && <div className="asked">{input}</div>}
+      {input !== null && outgoing && <div className="asked">{input}</div>}
+      {input !== null && !outgoing && (
+        <Asked turn={turn} input={input} conversation={conversation} versions={question} />
+      )}
       {notice !== null && <div className="notice">{notice}</div>}
       {outgoing && <Sending outgoing={outgoing} edit={edit} />}
       {!outgoing && (
-        <>
-          {input !== null && <AskedActions text={input} edit={edit} />}
-          <div className="told">
-            <Work said={turn} all={tasks} />
-            <Actions turn={turn} conversation={conversation} />
-          </div>
-        </>
+        <div className="told">
+          <Work said={turn} all={tasks} />
+          <Actions turn={turn} conversation={conversation} versions={answer} />
+        </div>
       )}
     </article>
   );

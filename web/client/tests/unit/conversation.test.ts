@@ -182,7 +182,8 @@ describe("open()", () => {
     void conversation.open();
     socket.answer("open", snapshot([message("m1", "user", "1"), message("m2", "assistant", "2")]));
     const second = await comeBack(its);
-    second.answer("open", snapshot([message("m2", "assistant", "2"), message("m3", "user", "3")]));
+    const joined = message("m2", "assistant", "2", { parent_id: "m1" });
+    second.answer("open", snapshot([joined, message("m3", "user", "3")]));
     expect(contents()).toEqual(["1", "2", "3"]);
   });
 
@@ -358,6 +359,16 @@ describe("turns", () => {
     socket.say({ type: "branch", conversation_id: "c1", message_id: "m4" });
     socket.answer("open", snapshot([one, message("m4", "user", "4")]));
     expect(contents()).toEqual(["1", "4"]);
+  });
+
+  it("begins anew when its first message was edited", async () => {
+    void conversation.open();
+    socket.answer("open", snapshot([message("m1", "user", "1"), message("m2", "assistant", "2")]));
+    await settle();
+    const edited = message("m3", "user", "3", { siblings: ["m1", "m3"] });
+    socket.say(pushed(edited), { type: "branch", conversation_id: "c1", message_id: "m3" });
+    socket.answer("open", snapshot([edited]));
+    expect(contents()).toEqual(["3"]);
   });
 
   it("keeps what was loaded of the part that both branches have", async () => {
