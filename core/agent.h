@@ -28,6 +28,7 @@ enum run_end {
  * during start only. */
 struct run_spec {
     struct str task_id, conversation_id, input;
+    struct str parts;    /* of the input: JSON array; NULL: it is one text */
     struct str owner;    /* for its tools; the agent itself does not learn it */
     struct str history;  /* JSON array of {"role","content"}, oldest first */
     bool is_context;     /* from the client: its system messages instruct the agent */
@@ -172,6 +173,7 @@ struct agent {
     bool has_inbox;
     bool has_budget;                              /* a task of it may bring a budget … */
     bool asks_budget;                             /* … to which its runs keep by themselves */
+    bool takes_files;                             /* among the parts of its input */
     bool goes_on;                                 /* after_restart is continue */
     bool outlives;                                /* its runs live on without a gateway */
     bool is_process;                              /* counts towards limits.processes */

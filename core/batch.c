@@ -101,6 +101,7 @@ static struct message_record *message_copy(struct batch *b, const struct message
     to->behind = batch_copy(b, from->behind);
     to->task_id = batch_copy(b, from->task_id);
     to->content = batch_copy(b, from->content);
+    to->parts = batch_copy(b, from->parts);
     return to;
 }
 

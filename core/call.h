@@ -47,9 +47,9 @@ struct call {
     struct claim *claim;
     struct conversation *conversation; /* a reference */
     struct stream *stream;             /* chat: pinned until the commit */
-    struct buf out;                    /* cancel: the ids of tasks that were asked to stop */
-    uint32_t n; /* cancel: how many; ack: how many acknowledged; title: earlier deletions */
-    size_t at;  /* ack: the id that is being looked up */
+    struct buf out; /* cancel: the ids of tasks that were asked to stop; chat: its parts */
+    uint32_t n;     /* cancel: how many; ack: how many acknowledged; title: earlier deletions */
+    size_t at;      /* ack: the id that is being looked up; chat: the part */
     struct opening *opening; /* open: held until its snapshot is ready */
     struct placing *placing; /* chat: where it goes; NULL: at the tip */
     struct list waits;       /* in the hub's list, while it waits for a commit */
@@ -132,6 +132,7 @@ struct placing {
     enum message_place place;
     char parent_id[TASK_ID_LEN + 1], behind[TASK_ID_LEN + 1], question_id[TASK_ID_LEN + 1];
     char *input, *agent; /* of the turn that is regenerated; NULL for others */
+    char *parts;         /* the same; NULL: the input is one text */
     void (*then)(struct call *c);
     void (*refuse)(struct call *c, enum error e, const char *message);
 };

@@ -35,6 +35,8 @@ struct file_store_ops {
      * nobody can go on with, too. */
     int (*parts_sweep)(void *store, int64_t before_ms, bool starts);
     int64_t (*blob_read)(void *store, const char *blob, int64_t at, void *to, size_t n);
+    /* Makes it readable at a path that does not exist, for its reader alone to read. */
+    int (*blob_lend)(void *store, const char *blob, const char *path);
     int (*blob_drop)(void *store, const char *blob); /* STORE_OK when there is none, too */
     int (*blobs_list)(void *store, unsigned piece, void (*found)(void *arg, const char *blob),
                       void *arg);

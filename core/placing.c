@@ -8,6 +8,7 @@ void placing_free(struct placing *p)
     if (!p)
         return;
     free(p->input);
+    free(p->parts);
     free(p->agent);
     free(p);
 }
@@ -84,6 +85,7 @@ static enum error place_regenerate(struct call *c, const struct answer *answer,
         return ERR_CONFLICT;
     set_id(p->question_id, question->message_id);
     p->input = xstrdup(question->content);
+    p->parts = question->parts.p ? xstrdup(question->parts) : NULL;
     p->agent = xstrdup(answer->tasks[0].agent);
     return ERR_NONE;
 }

@@ -217,7 +217,7 @@ void schedules_forget(struct owner *owner, struct str conversation_id)
 /* --- runs ------------------------------------------------------------------------------------- */
 
 /* A chat has started, or was refused for good: when it is due again, and what became of it. */
-static void advance(struct schedule *s, struct str last, struct str error)
+static void schedule_advance(struct schedule *s, struct str last, struct str error)
 {
     struct hub *h = s->hub;
     struct schedule_times t;
@@ -253,11 +253,11 @@ static void advance_with_error(struct schedule *s, struct str code, struct str m
     js_put_field(&error, "message", message);
     js_put_int(&error, "at", s->hub->clock.wall_ms);
     buf_putc(&error, '}');
-    advance(s, STR_NULL, buf_str(&error));
+    schedule_advance(s, STR_NULL, buf_str(&error));
     buf_done(&error);
 }
 
-static struct str member(const struct js_doc *doc, uint32_t object, const char *name)
+static struct str reply_id(const struct js_doc *doc, uint32_t object, const char *name)
 {
     uint32_t node = js_get(doc, object, name);
     return node ? js_raw(doc, node) : STR_NULL;
@@ -273,11 +273,11 @@ static void advance_with_task(struct schedule *s, struct str reply)
     buf_putc(&last, '{');
     js_put_int(&last, "at", s->hub->clock.wall_ms);
     if (task) {
-        js_put_field(&last, "task_id", member(&doc, task, "task_id"));
-        js_put_field(&last, "conversation_id", member(&doc, task, "conversation_id"));
+        js_put_field(&last, "task_id", reply_id(&doc, task, "task_id"));
+        js_put_field(&last, "conversation_id", reply_id(&doc, task, "conversation_id"));
     }
     buf_putc(&last, '}');
-    advance(s, buf_str(&last), STR_NULL);
+    schedule_advance(s, buf_str(&last), STR_NULL);
     buf_done(&last);
     js_done(&doc);
 }
@@ -352,7 +352,8 @@ static void begin(struct schedule *s, const struct schedule_times *t)
     s->running = true;
     s->request_key = request_key_of(s);
     req.request_key = str_of(s->request_key);
-    struct call *call = hub_request(h, &(struct asker){s->owner, s->owner, NULL, "schedule"}, &req, on_chat, s);
+    struct call *call =
+        hub_request(h, &(struct asker){s->owner, s->owner, NULL, "schedule"}, &req, on_chat, s);
     if (call)
         s->call = call;
 }

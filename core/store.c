@@ -116,8 +116,8 @@ int64_t task_record_cost(const struct task_record *t)
     const struct task_state *s = &t->state;
     bool talks = t->type == TYPE_CHAT || t->type == TYPE_NOTICE;
     size_t said = t->input.n + s->output.n;
-    return (int64_t)(TASK_ROW_BYTES + said + (talks ? said : 0) + t->metadata.n + s->result.n +
-                     s->undelivered.n + s->answers.n);
+    return (int64_t)(TASK_ROW_BYTES + said + (talks ? said : 0) + t->metadata.n + t->parts.n +
+                     s->result.n + s->undelivered.n + s->answers.n);
 }
 
 int64_t file_record_cost(const struct file_record *file)

@@ -171,6 +171,7 @@ struct message_record memory_message_copy(struct arena_chunk **chunks,
     to.behind = arena_str(chunks, from->behind);
     to.task_id = arena_str(chunks, from->task_id);
     to.content = arena_str(chunks, from->content);
+    to.parts = arena_str(chunks, from->parts);
     return to;
 }
 

@@ -109,9 +109,9 @@ static size_t asked_bytes(const struct mem_task *t, const struct query *q)
     if (q->kind != QUERY_TASKS)
         return bytes;
     const struct task_state *state = &t->record.state;
-    return bytes - t->record.input.n - t->record.metadata.n - t->record.context.n -
-           state->output.n - state->result.n - state->undelivered.n - state->answers.n -
-           state->retracted.n;
+    return bytes - t->record.input.n - t->record.metadata.n - t->record.parts.n -
+           t->record.context.n - state->output.n - state->result.n - state->undelivered.n -
+           state->answers.n - state->retracted.n;
 }
 
 static int ask_tasks(const struct memory *m, const struct query *q, struct answer *ret)

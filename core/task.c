@@ -50,6 +50,8 @@ static void put_created_event(struct task *t, const struct task_record *rec)
     buf_putc(&data, '{');
     js_put_field(&data, "agent", rec->agent);
     js_put_field(&data, "input", rec->input);
+    if (rec->parts.p)
+        js_put_raw(&data, "parts", rec->parts);
     if (rec->name.p)
         js_put_field(&data, "name", rec->name);
     if (rec->description.p)
@@ -135,6 +137,7 @@ static struct task_record planned(const struct hub *h, const struct task_plan *p
                                 .name = plan->name,
                                 .description = plan->description,
                                 .input = plan->input,
+                                .parts = plan->parts,
                                 .metadata = plan->metadata,
                                 .context = plan->context,
                                 .parent_task_id = plan->parent_task_id,

@@ -210,6 +210,7 @@ struct task_plan {
     const struct agent *agent;
     enum task_type type;
     struct str input, name, description, metadata;
+    struct str parts;   /* of the input; NULL for none */
     struct str context; /* replaces the history; NULL for none */
     struct str parent_task_id, parent_call_id, parent_agent_id;
     struct str ancestors;     /* ids of the parent and of all its ancestors, concatenated */

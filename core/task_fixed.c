@@ -86,12 +86,12 @@ void task_fixed_fill(const struct task_fixed *f, struct task_record *rec)
 
 struct task_fixed *task_fixed_drop_input(struct task_fixed *f)
 {
-    if (!fixed_has(f, FIELD_input) && !fixed_has(f, FIELD_context))
+    if (!fixed_has(f, FIELD_input) && !fixed_has(f, FIELD_parts) && !fixed_has(f, FIELD_context))
         return f;
     const unsigned char *end = f->packed;
     for (size_t i = 0; i < FIELD_context; i++)
         if (fixed_has(f, i))
             fixed_take(&end);
-    f->has &= (uint16_t) ~(1u << FIELD_input | 1u << FIELD_context);
+    f->has &= (uint16_t) ~(1u << FIELD_input | 1u << FIELD_parts | 1u << FIELD_context);
     return xrealloc(f, sizeof *f + (size_t)(end - f->packed));
 }

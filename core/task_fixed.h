@@ -20,6 +20,7 @@
     TASK_FIXED_TEXTS(T) \
     T(metadata)         \
     T(context)          \
+    T(parts)            \
     T(input)
 enum task_field {
 #define T(name) FIELD_##name,

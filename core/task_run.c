@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/parts.h"
+
 /* First in, first out: it starts when no other chat or notice task of the conversation is under
  * way, and none that waits came before it. */
 static bool must_wait(const struct task *t)
@@ -177,6 +179,8 @@ static void put_message(struct buf *out, const struct message_record *m)
     buf_puts(out, out->len > 1 ? ",{" : "{");
     js_put_field(out, "role", str_of(role_name(m->role)));
     js_put_field(out, "content", m->content);
+    if (m->parts.p)
+        js_put_raw(out, "parts", m->parts);
     buf_putc(out, '}');
 }
 
@@ -249,6 +253,7 @@ void task_run(struct task *t)
                             .conversation_id = rec.conversation_id,
                             .owner = rec.owner,
                             .input = rec.input,
+                            .parts = rec.parts,
                             .history = rec.context.p ? rec.context
                                        : w->history  ? str_of(w->history)
                                                      : STR("[]"),
@@ -258,8 +263,12 @@ void task_run(struct task *t)
                             .metadata = rec.metadata.p ? rec.metadata : STR("null"),
                             .attempt = w->attempt ? w->attempt : 1};
     char error[256] = "";
-    t->run = again ? task_resume_run(t, &spec, error)
-                   : t->agent->ops->start(t->agent->settings, &spec, &task_run_events, t, error);
+    if (!again && parts_have_file(spec.parts) && !t->agent->takes_files)
+        snprintf(error, sizeof error, "the agent takes no files, and the message has one");
+    else
+        t->run = again
+                     ? task_resume_run(t, &spec, error)
+                     : t->agent->ops->start(t->agent->settings, &spec, &task_run_events, t, error);
     buf_done(&parent);
     free(w->history);
     free(w->turns);

@@ -7,6 +7,7 @@
 #include "core/call.h"
 #include "core/notice.h"
 #include "core/session.h"
+#include "proto/parts.h"
 
 struct claim {
     struct map_node node;
@@ -186,6 +187,26 @@ static struct str put_metadata(const struct request *r, struct js_doc *doc, stru
     return buf_str(out);
 }
 
+/* The files that the message names live as long as the task does. */
+static void use_files(struct call *c, struct task *t, struct str parts)
+{
+    struct js_doc *doc = &c->hub->doc;
+    struct buf id = {0};
+    if (!parts_have_file(parts) || !js_parse(doc, parts.p, parts.n, JS_OURS))
+        return;
+    for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i)) {
+        struct str file_id = part_file_id(doc, i, &id);
+        if (file_id.p)
+            journal_put(&c->hub->journal,
+                        &(struct op){.kind = OP_FILE_USE,
+                                     .owner = str_of(c->owner->name),
+                                     .conversation_id = str_of(c->conversation->id),
+                                     .task_id = task_id_of(t),
+                                     .key = file_id});
+    }
+    buf_done(&id);
+}
+
 /* The agent of the turn that is regenerated, unless the request names one or it is gone. */
 static const struct agent *find_agent(const struct call *c)
 {
@@ -211,6 +232,8 @@ static void put_place(const struct placing *p, struct task_plan *plan)
     plan->question_id = given(p->question_id);
     if (p->input)
         plan->input = str_of(p->input);
+    if (p->parts)
+        plan->parts = str_of(p->parts);
 }
 
 static void create_placed(struct call *c);
@@ -246,6 +269,7 @@ static void create_placed(struct call *c)
                              .agent = agent,
                              .type = r->background ? TYPE_BACKGROUND : TYPE_CHAT,
                              .input = r->message,
+                             .parts = c->out.len ? buf_str(&c->out) : STR_NULL,
                              .name = r->name,
                              .description = r->description,
                              .metadata = put_metadata(r, &h->doc, &metadata),
@@ -258,20 +282,90 @@ static void create_placed(struct call *c)
                              .wait_for_others = r->when_busy >= BUSY_ENQUEUE && !r->background};
     put_place(c->placing, &plan);
     struct task *t = task_create(h, &plan);
+    use_files(c, t, plan.parts);
     buf_done(&metadata);
     c->stream = t->stream;
     c->stream->pins++;
     call_wait(c, on_created);
 }
 
-static bool is_same_request(const struct request *r, const struct hub *h,
-                            const struct task_record *task)
+/* --- files ------------------------------------------------------------------------------------ */
+
+static void find_files(struct call *c);
+
+/* One answer for a foreign, a missing and a malformed id. */
+static void on_chat_file(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    if (status == STORE_NOT_FOUND) {
+        verb_chat_refuse(c, ERR_NOT_FOUND, "no such file");
+        return;
+    }
+    if (status < 0) {
+        release_claim(c);
+        call_store_failed(c, status);
+        return;
+    }
+    buf_puts(&c->out, c->at ? "," : "[");
+    buf_puts(&c->out, "{\"type\":\"file\"");
+    file_put(&c->out, &answer->files[0]);
+    buf_putc(&c->out, '}');
+    c->at++;
+    find_files(c);
+}
+
+/* Copies the parts, with what is known of each file. */
+static void find_files(struct call *c)
+{
+    struct js_doc *doc = &c->hub->doc;
+    struct str parts = c->req.parts;
+    struct buf id = {0};
+    if (!parts.p) {
+        create(c);
+        return;
+    }
+    if (!js_parse(doc, parts.p, parts.n, JS_OURS))
+        UNREACHABLE();
+    uint32_t i = js_first(doc, 0);
+    for (size_t n = 0; n < c->at; n++)
+        i = js_next(doc, i);
+    for (; i < js_end(doc, 0); i = js_next(doc, i), c->at++) {
+        struct str file_id = part_file_id(doc, i, &id);
+        if (file_id.p) {
+            struct str conversation = c->req.conversation_id;
+            call_query(c,
+                       &(struct query){.kind = QUERY_FILE,
+                                       .conversation_id = conversation.p ? conversation : STR(""),
+                                       .key = file_id},
+                       on_chat_file);
+            buf_done(&id);
+            return;
+        }
+        buf_puts(&c->out, c->at ? "," : "[");
+        js_copy(doc, i, &c->out);
+    }
+    buf_putc(&c->out, ']');
+    buf_done(&id);
+    create(c);
+}
+
+/* --- repeats ---------------------------------------------------------------------------------- */
+
+static bool has_same_parts(const struct request *r, struct hub *h, const struct task_record *task)
+{
+    struct js_doc other = {0};
+    bool same = parts_equal(&h->doc, &other, r->parts, task->parts);
+    js_done(&other);
+    return same;
+}
+
+static bool is_same_request(const struct request *r, struct hub *h, const struct task_record *task)
 {
     bool regenerates = r->regenerate.p != NULL;
     const struct agent *agent = hub_find_agent(h, r->agent);
     if (regenerates != (task->question_id.p != NULL))
         return false;
-    return (regenerates || str_eq(r->message, task->input)) &&
+    return (regenerates || (str_eq(r->message, task->input) && has_same_parts(r, h, task))) &&
            ((regenerates && !r->agent.p) || (agent && str_eq(str_of(agent->name), task->agent))) &&
            (!r->conversation_id.p || str_eq(r->conversation_id, task->conversation_id));
 }
@@ -313,7 +407,7 @@ static void on_key(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
     if (status == STORE_NOT_FOUND) {
-        create(c);
+        find_files(c);
         return;
     }
     if (status < 0) {
@@ -373,5 +467,5 @@ void verb_chat(struct call *c)
     if (c->req.request_key.p)
         look_up(c);
     else
-        create(c);
+        find_files(c);
 }

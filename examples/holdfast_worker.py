@@ -6,7 +6,7 @@
     asyncio.run(Worker("wss://example.org/v1/worker", "gpu", secret, {"shout": shout}, runs=4).serve())
 
 A connection that breaks loses nothing: both sides number their lines, and send again what the other has not received
-(section 10 of proto/PROTOCOL.md).  Needs the package websockets.
+(section 10 of proto/PROTOCOL.md).  Needs Python 3.10 and the package websockets.
 """
 
 import asyncio

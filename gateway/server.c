@@ -299,6 +299,17 @@ static bool open_store(struct server *s)
     return true;
 }
 
+static bool lend_files(void *arg, struct str owner, struct str task_id, struct str parts,
+                       struct buf *out, char *ret_error)
+{
+    return files_lend(arg, owner, task_id, parts, out, ret_error);
+}
+
+static void take_files_back(void *arg, struct str task_id)
+{
+    files_return(arg, task_id);
+}
+
 /* With the store in memory no row would name them after a restart. */
 static bool open_files(struct server *s)
 {
@@ -309,7 +320,9 @@ static bool open_files(struct server *s)
     }
     if (!folder)
         return true;
-    s->files = s->front.files = files_open(&s->loop, &s->hub, &file_folder_ops, folder);
+    s->files = s->front.files =
+        files_open(&s->loop, &s->hub, s->config->data, &file_folder_ops, folder);
+    s->lender = (struct lender){lend_files, take_files_back, s->files};
     http_files_init(&s->front);
     return true;
 }
@@ -473,8 +486,8 @@ static bool server_start(struct server *s)
     }
     workers_add_secrets(s->workers, s->secrets);
     open_kept(s);
-    struct agents_rim rim = {s->fetcher, &s->terminal, s->mcp,    s->kept,
-                             &s->loop,   s->workers,   s->secrets};
+    struct agents_rim rim = {s->fetcher, &s->terminal, s->mcp,     s->kept,
+                             &s->loop,   s->workers,   s->secrets, s->files ? &s->lender : NULL};
     if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;

@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "core/hub.h"
+#include "gateway/agents/agent_exec.h"
 #include "gateway/config/config.h"
 #include "gateway/front/front.h"
 #include "gateway/mcp/mcp.h"
@@ -33,6 +34,7 @@ struct server {
     struct front front;
     struct webhooks *webhooks;
     struct files *files;     /* NULL with the store in memory */
+    struct lender lender;    /* of these */
     struct fetcher *fetcher; /* the agents' own requests */
     struct terminal terminal;
     struct mcp *mcp;

@@ -43,7 +43,7 @@ static bool take(struct str *s, char c)
     return true;
 }
 
-static bool take_name(struct str *s, const struct field *f, int *ret)
+static bool cron_take_name(struct str *s, const struct field *f, int *ret)
 {
     for (int i = 0; i < f->n_names && s->n >= 3; i++) {
         const char *name = f->names[i];
@@ -72,7 +72,7 @@ static bool take_number(struct str *s, int *ret)
 
 static bool take_value(struct str *s, const struct field *f, int *ret)
 {
-    return (take_name(s, f, ret) || take_number(s, ret)) && *ret >= f->min && *ret <= f->max;
+    return (cron_take_name(s, f, ret) || take_number(s, ret)) && *ret >= f->min && *ret <= f->max;
 }
 
 /* *, a, a-b, each with /step where it is more than one. */

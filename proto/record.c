@@ -170,6 +170,8 @@ void message_write(struct buf *out, const struct message_record *message)
         ids_write(out, "siblings", message->siblings);
     js_put_field(out, "role", str_of(role_name(message->role)));
     js_put_field(out, "content", message->content);
+    if (message->parts.p)
+        js_put_raw(out, "parts", message->parts);
     js_put_field(out, "task_id", message->task_id);
     js_put_bool(out, "partial", message->partial);
     js_put_int(out, "created_at", message->created_at);

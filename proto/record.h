@@ -44,9 +44,10 @@ enum message_role { ROLE_USER, ROLE_ASSISTANT, ROLE_SYSTEM };
     T(parent_agent_id)                                                       \
     T(ancestors)   /* ids of its ancestors, eldest first; not on the wire */ \
     T(question_id) /* the message that it answers, when that is another task's */
-#define TASK_INPUT_TEXTS(T) \
-    T(input)                \
-    T(metadata) /* JSON object */
+#define TASK_INPUT_TEXTS(T)       \
+    T(input)                      \
+    T(metadata) /* JSON object */ \
+    T(parts)    /* of the input: JSON array (proto/parts.h), NULL when it is one text */
 /* The messages that the task's agent gets instead of the conversation's: a JSON array.  A store
  * keeps it until the task has ended, and only QUERY_LIVE returns it; not on the wire. */
 #define TASK_CONTEXT_TEXTS(T) T(context)
@@ -105,6 +106,7 @@ struct message_record {
     struct str behind;     /* a task_id; NULL for none; not on the wire */
     struct str task_id;
     struct str content;
+    struct str parts;    /* JSON, of a user's message: its task's, where a store keeps them */
     struct str siblings; /* ids of all messages with its parent, in order, with blanks between, if
                           * there are others */
     enum message_role role;

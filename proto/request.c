@@ -227,11 +227,19 @@ static size_t spans_size(const struct js_doc *doc, enum verb verb)
     return doc->nodes[ids].kids * sizeof(struct str);
 }
 
+/* Texts of a message in parts stand in the block twice. */
+static size_t parts_size(const struct js_doc *doc, enum verb verb, size_t text_len)
+{
+    uint32_t message = verb == VERB_CHAT ? js_get(doc, 0, "message") : 0;
+    return message && js_type(doc, message) == JS_ARRAY ? text_len : 0;
+}
+
 static bool decode(struct decoding *d, size_t text_len)
 {
     struct request *r = d->to;
     size_t front = spans_size(d->doc, r->verb);
-    size_t size = front + text_len + d->path_conversation_id.n + d->path_task_id.n + 1;
+    size_t size = front + text_len + parts_size(d->doc, r->verb, text_len) +
+                  d->path_conversation_id.n + d->path_task_id.n + 1;
     r->limit = LIST_DEFAULT;
     r->memory = try_alloc(size);
     if (!r->memory)

@@ -72,6 +72,7 @@ struct request {
     struct str token;           /* hello: NULL when absent */
     /* chat */
     struct str message, agent, request_key, name, description;
+    struct str parts;    /* of the message, in our form (parts.h); NULL: it is one text */
     struct str metadata; /* compact JSON object */
     struct str budget;   /* compact JSON object of tokens, tool_calls, seconds */
     struct str

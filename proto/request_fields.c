@@ -4,12 +4,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "proto/parts.h"
 #include "proto/schedule.h"
 #include "proto/ulid.h"
 #include "proto/webhook.h"
 
 enum kind {
     KIND_TEXT, /* min to max bytes */
+    KIND_MESSAGE,
     KIND_NAME,
     KIND_BOOL,
     KIND_INTEGER, /* min to max, into a uint64_t */
@@ -52,7 +54,7 @@ static const struct field hello_fields[] = {
     {"keepalive", KIND_KEEPALIVE, OPTIONAL},
 };
 static const struct field chat_fields[] = {
-    {"message", KIND_TEXT, REQUIRED, .min = 1, .max = ANY_SIZE, AT(message)},
+    {"message", KIND_MESSAGE, REQUIRED, .min = 1, .max = ANY_SIZE, AT(message)},
     {"conversation_id", KIND_CONVERSATION_ID, OPTIONAL, AT(conversation_id)},
     {"agent", KIND_TEXT, OPTIONAL, .min = 1, .max = MAX_NAME, AT(agent)},
     {"request_key", KIND_TEXT, OPTIONAL, .min = 1, .max = MAX_REQUEST_KEY, AT(request_key)},
@@ -229,6 +231,25 @@ static bool field_read_text(struct decoding *d, const struct field *f, uint32_t 
     struct str value = request_keep(d, node);
     *(struct str *)member_of(d, f) = value;
     return value.n >= f->min && value.n <= f->max;
+}
+
+/* An array of parts: request.c has left room for its texts beside it. */
+static bool request_read_message(struct decoding *d, const struct field *f, uint32_t node)
+{
+    if (is_string(d, node))
+        return field_read_text(d, f, node);
+    size_t from = d->block.len;
+    if (!parts_read(d->doc, node, &d->block))
+        return false;
+    ASSERT(d->block.bytes == d->to->memory);
+    struct str parts = {d->block.bytes + from, d->block.len - from};
+    if (!parts_are_plain(d->doc, node))
+        d->to->parts = parts;
+    from = d->block.len;
+    parts_put_text(d->doc, node, &d->block);
+    ASSERT(d->block.bytes == d->to->memory);
+    d->to->message = (struct str){d->block.bytes + from, d->block.len - from};
+    return true;
 }
 
 static bool read_name(struct decoding *d, const struct field *f, uint32_t node)
@@ -467,6 +488,7 @@ static const struct {
     const char *expects; /* NULL: expect() builds it from min and max */
 } kinds[] = {
     [KIND_TEXT] = {field_read_text, NULL},
+    [KIND_MESSAGE] = {request_read_message, PARTS_EXPECTED},
     [KIND_NAME] = {read_name, NULL},
     [KIND_BOOL] = {read_bool, "must be true or false"},
     [KIND_MAYBE] = {read_maybe, "must be true or false"},
@@ -530,6 +552,7 @@ static void expect(const struct field *f, char *text, size_t size)
     case KIND_TASK_IDS:
         snprintf(text, size, "must be an array of at most %" PRIu64 " strings", f->max);
         return;
+    case KIND_MESSAGE:
     case KIND_BOOL:
     case KIND_BUDGET:
     case KIND_CONVERSATION_ID:
@@ -561,7 +584,7 @@ bool request_read_fields(struct decoding *d)
 {
     for (size_t i = 0; i < verbs[d->to->verb].n; i++) {
         const struct field *f = &verbs[d->to->verb].fields[i];
-        char expectation[160];
+        char expectation[240];
         bool given, right;
         if (is_path_field(d, f)) {
             given = d->path_conversation_id.p != NULL;

@@ -148,7 +148,7 @@ static bool take_number(struct str *s, int max, int *ret)
 }
 
 /* Letters, or anything between < and >. */
-static bool take_name(struct str *s)
+static bool tz_take_name(struct str *s)
 {
     size_t n = 0;
     if (take(s, '<')) {
@@ -205,14 +205,14 @@ static bool take_change(struct str *s, struct change *ret)
 static bool rule_read(struct str s, struct rule *ret)
 {
     *ret = (struct rule){.given = true};
-    if (!take_name(&s) || !take_time(&s, 24, &ret->standard))
+    if (!tz_take_name(&s) || !take_time(&s, 24, &ret->standard))
         return false;
     ret->standard = -ret->standard;
     if (s.n == 0)
         return true;
     ret->has_summer = true;
     ret->summer = ret->standard + 3600;
-    if (!take_name(&s))
+    if (!tz_take_name(&s))
         return false;
     if (s.n > 0 && !is_at(&s, ',')) {
         if (!take_time(&s, 24, &ret->summer))

@@ -66,6 +66,13 @@ CONVERSATION_ROUTES = [
     ("POST", "/results/ack", {"task_ids": [NO_TASK]}), ("PATCH", "", {"title": "x"}), ("DELETE", "/tasks", None),
     ("DELETE", "", None),
 ]
+FILE_KEY = "owner-check"
+# method, path behind the conversation, body; {t} is a file's id, and the upload has a key that the owner has used
+FILE_ROUTES = [
+    ("GET", "/files/{t}", None), ("HEAD", "/files/{t}", None),
+    ("POST", "/tasks", {"message": [{"type": "file", "file_id": "{t}"}]}),
+]
+UPLOAD_ROUTES = [("HEAD", f"/files?upload={FILE_KEY}", None), ("PATCH", f"/files?upload={FILE_KEY}", b"x")]
 MESSAGE_ROUTES = [("POST", "/branch", {"message_id": "{t}"})] + [
     ("POST", "/tasks", fields) for verb, fields in MESSAGE_VERBS.items() if verb.startswith("chat")]
 # The faces (docs/faces.md): what, method, path, body, the statuses of an answer about nothing.  {c} and {t} are the ids of
@@ -220,15 +227,16 @@ class Http:
         self.waits = 0  # for the rate limit
 
     def ask(self, method, path, body=None, token=None):
-        """(status, headers that may be compared, body)."""
+        """(status, headers that may be compared, body).  Bytes are sent as they are."""
         headers = {"Authorization": "Bearer " + token} if token is not None else {}
-        if body is not None:
+        raw = isinstance(body, bytes)
+        if body is not None and not raw:
             headers["Content-Type"] = "application/json"
             headers.update(mcp_head(body))
         for _ in range(100):
             try:
                 self.connection.request(method, "/v1" + urllib.parse.quote(path, "/?=&%:"),
-                                        None if body is None else json.dumps(body), headers)
+                                        body if raw or body is None else json.dumps(body), headers)
                 reply = self.connection.getresponse()
                 answer = b"" if "event-stream" in reply.headers.get("Content-Type", "") else reply.read()
             except (http.client.HTTPException, OSError) as error:
@@ -312,6 +320,7 @@ class World:
         self.path = f"/conversations/{self.conversations[1]}/tasks/{self.ended}"
         self.http.ask("DELETE", self.path, token=self.owner)  # it ends soon, and is an ended task then
         self.nowhere = f"owner-check-{uuid.uuid4()}"
+        self.files = [self.give(conversation) for conversation in self.conversations]
         self.bad = self.bad_tokens(options.bad)
 
     def guest(self):
@@ -326,6 +335,12 @@ class World:
         if status != 201:
             raise CannotTry(f"a task could not be started: {status} {answer.decode(errors='replace')}")
         return json.loads(answer)["task"]["task_id"]
+
+    def give(self, conversation):
+        """A file's id; None: this gateway takes none."""
+        status, _, answer = self.http.ask("POST", f"/conversations/{conversation}/files?upload={FILE_KEY}", b"a file",
+                                          self.owner)
+        return json.loads(answer)["file_id"] if status == 201 else None
 
     def bad_tokens(self, given):
         """name → token.  None: no token at all."""
@@ -410,6 +425,37 @@ def try_http(world):
     status, _, answer = ask("GET", "/conversations", None, world.other)
     found.that("HTTP GET /v1/conversations names another's",
                status == 200 and not any(c.encode() in answer for c in world.conversations))
+
+
+def try_files(world):
+    found, ask, nowhere = world.found, world.http.ask, world.nowhere
+    if None in world.files:
+        return
+    real = list(zip(world.conversations, world.files))
+    for method, tail, body in FILE_ROUTES:
+        def about(conversation, file, token=world.other, method=method, tail=tail, body=body):
+            path = f"/conversations/{conversation}{filled(tail, conversation, file)}"
+            return ask(method, path, filled(body, conversation, file), token)
+
+        what = f"HTTP {method} …{tail}, a file"
+        expected = about(nowhere, NO_TASK)
+        found.that(f"{what}: {expected[0]} for none", expected[0] == 404)
+        malformed = [(world.conversations[0], bad) for bad in MALFORMED_IDS if bad and not set("/%") & set(bad)]
+        for conversation, file in [*real, (nowhere, world.files[0]), *malformed]:
+            found.equal(what, about(conversation, file), expected)
+        found.equal(f"{what}, of the owner in another conversation",
+                    about(world.conversations[0], world.files[1], world.owner), expected)
+        for name, token in world.bad.items():
+            refused = [about(c, f, token) for c, f in (real[0], (nowhere, NO_TASK))]
+            found.that(f"{what}, {name} identity", refused[0][0] == 401)
+            found.equal(f"{what}, {name} identity", *refused)
+    for method, tail, body in UPLOAD_ROUTES:
+        expected = ask(method, f"/conversations/{nowhere}{tail}", body, world.other)
+        for conversation in world.conversations:
+            found.equal(f"HTTP {method} …{tail}", ask(method, f"/conversations/{conversation}{tail}", body, world.other), expected)
+    for conversation, file in real:
+        status, _, answer = ask("GET", f"/conversations/{conversation}/files/{file}", None, world.owner)
+        found.that("the owner's file is not there, or not as it was", (status, answer) == (200, b"a file"))
 
 
 def served_faces(world):
@@ -698,6 +744,11 @@ async def try_timing(world, n):
     for method, tail, body in TASK_ROUTES:
         questions = {kind: over_http(method, f"/conversations/{c}/tasks/{t}{tail}", body) for kind, (c, t) in about.items()}
         await try_timing_of(world, f"HTTP {method} …/tasks/…{tail}", n, questions, world.http)
+    files = {**about, "runs": (world.conversations[0], world.files[0]), "ended": (world.conversations[1], world.files[1])}
+    for method, tail, body in FILE_ROUTES[::2] if None not in world.files else []:
+        questions = {kind: over_http(method, f"/conversations/{c}{filled(tail, c, f)}", filled(body, c, f))
+                     for kind, (c, f) in files.items()}
+        await try_timing_of(world, f"HTTP {method} …{tail}, a file", n, questions, world.http)
     for what, method, path, body, _ in served_faces(world):
         questions = {kind: over_http(method, filled(path, c, t), filled(body, c, t)) for kind, (c, t) in about.items()}
         await try_timing_of(world, what, n, questions, world.http)
@@ -726,6 +777,7 @@ def main(arguments):
         world = World(options)
         try:
             try_http(world)
+            try_files(world)
             try_faces(world)
             asyncio.run(try_wire(world))
             asyncio.run(try_schedules(world))

@@ -11,6 +11,7 @@
 #include "gateway/processes/children.h"
 #include "gateway/processes/hold_page.h"
 #include "gateway/processes/sandbox.h"
+#include "proto/parts.h"
 
 /* --- lines ------------------------------------------------------------------------------------ */
 
@@ -99,20 +100,48 @@ static bool exec_spawn(const struct exec_settings *s, const struct run_spec *spe
     return spawned;
 }
 
-/* False: there is no room for it. */
-static bool exec_feed(struct run *r, const struct run_spec *spec)
+/* The run line, whose files the program can read. */
+static bool put_run_line(const struct exec_settings *s, const struct run_spec *spec,
+                         struct buf *out, char *ret_error)
+{
+    struct run_spec lent = *spec;
+    struct buf parts = {0};
+    bool good = true;
+    if (s->lender && parts_have_file(spec->parts)) {
+        good = s->lender->lend(s->lender->arg, spec->owner, spec->task_id, spec->parts, &parts,
+                               ret_error);
+        lent.parts = buf_str(&parts);
+    }
+    if (good)
+        run_line_put(out, &lent);
+    buf_done(&parts);
+    return good;
+}
+
+/* False with a sentence. */
+static bool exec_feed(const struct exec_settings *s, struct run *r, const struct run_spec *spec,
+                      char *ret_error)
 {
     struct buf begin = {0};
     if (r->feed == EXEC_FEED_OPEN || r->input.has_begun)
         return true;
-    if (r->feed == EXEC_FEED_RUN)
-        run_line_put(&begin, spec);
+    if (r->feed == EXEC_FEED_RUN && !put_run_line(s, spec, &begin, ret_error))
+        return false;
     if (r->feed == EXEC_FEED_INPUT)
         buf_putstr(&begin, spec->input);
     r->input.max += begin.len;
     bool good = input_begin(&r->input, buf_str(&begin));
+    if (!good)
+        snprintf(ret_error, SUPERVISOR_ERROR, "there is no room for its input");
     buf_done(&begin);
     return good;
+}
+
+static void exec_settled(void *settings, struct str task_id)
+{
+    const struct exec_settings *s = settings;
+    if (s->lender)
+        s->lender->take_back(s->lender->arg, task_id);
 }
 
 static struct run *exec_start(void *settings, const struct run_spec *spec,
@@ -131,8 +160,10 @@ static struct run *exec_start(void *settings, const struct run_spec *spec,
             children_reap(P_PID, (id_t)program.pid, 0, &(siginfo_t){0});
         return NULL;
     }
-    (void)exec_feed(r, spec);
-    return r;
+    if (exec_feed(s, r, spec, ret_error))
+        return r;
+    exec_free(r);
+    return NULL;
 }
 
 const struct agent_ops agent_exec_ops = {
@@ -144,6 +175,7 @@ const struct agent_ops agent_exec_ops = {
     .is_deaf = exec_is_deaf,
     .unpause = exec_unpause,
     .free = exec_free,
+    .settled = exec_settled,
 };
 
 /* --- kept programs ---------------------------------------------------------------------------- */
@@ -175,21 +207,23 @@ static struct run *kept_run_new(const struct exec_settings *s, const struct run_
 
 /* Takes the program over.  The socket stays until the end of the task is committed, so the next
  * gateway starts none a second time. */
-static struct run *kept_begin(struct run *r, const struct supervisor *program, uint64_t mark,
+static struct run *kept_begin(const struct exec_settings *s, struct run *r,
+                              const struct supervisor *program, uint64_t mark,
                               const struct run_spec *spec, char *ret_error)
 {
+    char why[SUPERVISOR_ERROR] = "";
     bool sound = exec_run_open_spools(r, program, mark);
     bool watches = exec_run_open(r, program);
     kept_started(r->kept, spec->task_id, r);
-    if (sound && watches && exec_feed(r, spec)) {
+    if (sound && watches && exec_feed(s, r, spec, why)) {
         exec_run_go_on_soon(r);
         FAULT_DIE(ATTACHED);
         return r;
     }
-    snprintf(ret_error, SUPERVISOR_ERROR, "cannot run \"%s\": %s", r->program,
+    snprintf(ret_error, SUPERVISOR_ERROR, "cannot run \"%.60s\": %.160s", r->program,
              !sound     ? "what is kept of it is older or newer than the store"
              : !watches ? "too many watches"
-                        : "no room for its input");
+                        : why);
     exec_free(r);
     return NULL;
 }
@@ -214,7 +248,7 @@ static struct run *kept_start(void *settings, const struct run_spec *spec,
     if (!exec_spawn(s, spec, &hold, &program, ret_error))
         return NULL;
     FAULT_DIE(SPAWN);
-    return kept_begin(kept_run_new(s, spec, events, task), &program, 0, spec, ret_error);
+    return kept_begin(s, kept_run_new(s, spec, events, task), &program, 0, spec, ret_error);
 }
 
 static bool kept_prepare_run(void *settings, struct str task_id, char *ret_error)
@@ -239,7 +273,7 @@ static struct run *kept_resume(void *settings, const struct run_spec *spec,
     (void)from->recall; /* it stands for all */
     FAULT_DIE(RESUMED);
     if (kept_take(s->kept, spec->task_id, s->second, &program))
-        return kept_begin(kept_run_new(s, spec, events, task), &program, from->mark, spec,
+        return kept_begin(s, kept_run_new(s, spec, events, task), &program, from->mark, spec,
                           ret_error);
     if (!kept_prepare(s->kept, spec->task_id, ret_error))
         return NULL;
@@ -263,6 +297,7 @@ static void kept_settled(void *settings, struct str task_id)
     if (r)
         exec_run_settle(r);
     kept_settle(s->kept, task_id);
+    exec_settled(settings, task_id);
 }
 
 /* All that a program has said stays: it is read on from the mark.  One recall stands for all. */

@@ -35,6 +35,15 @@
 
 struct kept;
 
+/* Lends the files of a message to a program (gateway/files/files.h): appends the parts with paths,
+ * or says what is wrong. */
+struct lender {
+    bool (*lend)(void *arg, struct str owner, struct str task_id, struct str parts, struct buf *out,
+                 char *ret_error);
+    void (*take_back)(void *arg, struct str task_id); /* the end of the task is committed */
+    void *arg;
+};
+
 /* Its stdin begins with this. */
 enum exec_feed {
     EXEC_FEED_RUN,   /* the run line; other lines may follow */
@@ -51,13 +60,14 @@ struct exec_settings {
     const char *work; /* not NULL: cwd is the conversation's own folder below it (sandbox.h) */
     const char *self; /* the holdfast binary, run as supervisor; NULL: /proc/self/exe */
     enum exec_feed feed;
-    bool bytes;               /* on_line is given what comes as it comes, not lines */
-    size_t max_line;          /* 0: MAX_AGENT_LINE */
-    size_t max_queue;         /* bytes that wait to be read, beside the run line; 0: EXEC_QUEUE */
-    struct kept *kept;        /* NULL: the program ends with the gateway */
-    bool second;              /* it takes the place of one that has ended in vain */
-    uint32_t keep_s;          /* how long it lives without one */
-    char digest[EXEC_DIGEST]; /* of its configuration (exec_set_digest) */
+    bool bytes;       /* on_line is given what comes as it comes, not lines */
+    size_t max_line;  /* 0: MAX_AGENT_LINE */
+    size_t max_queue; /* bytes that wait to be read, beside the run line; 0: EXEC_QUEUE */
+    const struct lender *lender; /* NULL: its messages have no files */
+    struct kept *kept;           /* NULL: the program ends with the gateway */
+    bool second;                 /* it takes the place of one that has ended in vain */
+    uint32_t keep_s;             /* how long it lives without one */
+    char digest[EXEC_DIGEST];    /* of its configuration (exec_set_digest) */
 };
 
 extern const struct agent_ops agent_exec_ops, agent_kept_ops;

@@ -47,6 +47,7 @@ struct builder {
     uv_loop_t *loop;
     struct workers *workers;
     struct secrets *secrets;
+    const struct lender *lender;
 };
 
 /* NULL when there is no tool with that name. */
@@ -123,6 +124,8 @@ static void build_exec(const struct builder *b, const struct config_agent *from,
     to->is_process = true;
     build_kept(b, from, to, &h->form.exec);
     if (h->form.form == AGENT_FORM_HOLDFAST) {
+        h->form.exec.lender = b->lender;
+        to->takes_files = true;
         to->ops = to->outlives ? &agent_kept_ops : &agent_exec_ops;
         to->settings = &h->form.exec;
         return;
@@ -310,8 +313,8 @@ static bool runs_commands(const struct config *config)
 bool agents_build(const struct config *config, const struct agents_rim *rim, struct agent **ret,
                   size_t *ret_n, char *ret_error, size_t error_bytes)
 {
-    struct builder b = {config,    rim->fetcher, rim->terminal, rim->mcp,
-                        rim->kept, rim->loop,    rim->workers,  rim->secrets};
+    struct builder b = {config,    rim->fetcher, rim->terminal, rim->mcp,   rim->kept,
+                        rim->loop, rim->workers, rim->secrets,  rim->lender};
     char why[SANDBOX_ERROR] = "";
     *ret_n = 0;
     if (runs_commands(config) && !sandbox_prepare(&rim->terminal->sandbox, why)) {

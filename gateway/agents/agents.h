@@ -27,7 +27,8 @@ struct agents_rim {
     struct kept *kept; /* exec_kept.h; NULL: no program outlives the gateway */
     uv_loop_t *loop;
     struct workers *workers;
-    struct secrets *secrets; /* gets those of the agents and their models */
+    struct secrets *secrets;     /* gets those of the agents and their models */
+    const struct lender *lender; /* agent_exec.h; NULL: there are no files */
 };
 
 /* False with a sentence in ret_error when an agent needs something that this gateway does not

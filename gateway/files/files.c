@@ -83,6 +83,8 @@ static void read_ran(struct job *job)
 struct file_read *files_read(struct files *f, struct str blob, int64_t at, size_t n,
                              file_read_fn done, void *arg)
 {
+    if (f->closing)
+        return NULL;
     struct file_read *r = xcalloc(sizeof *r);
     ASSERT(blob.n == FILE_HASH_LEN);
     memcpy(r->blob, blob.p, blob.n);
@@ -105,10 +107,15 @@ void files_read_forget(struct file_read *r)
 
 /* --- all -------------------------------------------------------------------------------------- */
 
-struct files *files_open(uv_loop_t *loop, struct hub *hub, const struct file_store_ops *ops,
-                         void *store)
+struct files *files_open(uv_loop_t *loop, struct hub *hub, const char *dir,
+                         const struct file_store_ops *ops, void *store)
 {
     struct files *f = xcalloc(sizeof *f);
+    struct buf path = {0};
+    char *whole = realpath(dir, NULL); /* an agent may have another folder */
+    buf_putf(&path, "%s/files/task", whole ? whole : dir);
+    free(whole);
+    f->dir = buf_take(&path);
     f->loop = loop;
     f->hub = hub;
     f->ops = ops;
@@ -120,6 +127,7 @@ struct files *files_open(uv_loop_t *loop, struct hub *hub, const struct file_sto
 
 void files_start(struct files *f)
 {
+    lend_sweep(f);
     sweep_start(f);
 }
 
@@ -129,18 +137,26 @@ void files_stop(struct files *f)
         return;
     f->closing = true;
     sweep_stop(f);
+    uploads_stop(f);
+    while (f->n_jobs > 0)
+        uv_run(f->loop, UV_RUN_ONCE);
+}
+
+bool files_are_open(const struct files *f)
+{
+    return !f->closing;
 }
 
 void files_close(struct files *f)
 {
     if (!f)
         return;
-    while (f->n_jobs > 0)
-        uv_run(f->loop, UV_RUN_ONCE);
+    ASSERT(f->n_jobs == 0);
     uploads_done(f);
     free(f->sweep.found.at);
     free(f->sweep.dead.at);
     f->ops->close(f->store);
+    free(f->dir);
     free(f);
 }
 

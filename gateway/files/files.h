@@ -31,13 +31,22 @@ struct files_stats {
     uint32_t uploading; /* now */
 };
 
-/* Takes the store of bytes.  The hub need not be open yet. */
-struct files *files_open(uv_loop_t *loop, struct hub *hub, const struct file_store_ops *ops,
-                         void *store);
+/* Takes the store of bytes; dir is the data directory, where files are lent to agents.  The hub
+ * need not be open yet. */
+struct files *files_open(uv_loop_t *loop, struct hub *hub, const char *dir,
+                         const struct file_store_ops *ops, void *store);
 void files_start(struct files *f); /* sweeps begin, when the hub is restored */
-void files_stop(struct files *f);  /* nothing begins any more; before the hub ends */
-void files_close(struct files *f); /* after it; waits for what is under way; NULL is allowed */
+/* Nothing begins any more, and what is under way has ended; while all else still lives. */
+void files_stop(struct files *f);
+void files_close(struct files *f); /* after the hub; both allow NULL */
+bool files_are_open(const struct files *f);
 const struct files_stats *files_stats(const struct files *f);
+
+/* Lends the files of a task's input to its agent: in a folder of the task's own, until it has
+ * ended.  Appends the parts with the path of each.  False with a sentence (256 bytes). */
+bool files_lend(struct files *f, struct str owner, struct str task_id, struct str parts,
+                struct buf *out, char *ret_error) MUST_USE;
+void files_return(struct files *f, struct str task_id); /* the task has ended */
 
 /* A hash as FILE_HASH_LEN hex digits, of the two with a NUL in between. */
 void files_hash(struct str a, struct str b, char ret[FILE_HASH_LEN + 1]);
@@ -46,6 +55,7 @@ void files_hash(struct str a, struct str b, char ret[FILE_HASH_LEN + 1]);
  * n at the end of the blob only; its memory is valid during the call. */
 struct file_read;
 typedef void (*file_read_fn)(void *arg, int status, struct str bytes);
+/* NULL, and nothing is called, when they are not open any more. */
 struct file_read *files_read(struct files *f, struct str blob, int64_t at, size_t n,
                              file_read_fn done, void *arg);
 void files_read_forget(struct file_read *r); /* done is not called any more; NULL is allowed */

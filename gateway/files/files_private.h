@@ -42,6 +42,7 @@ struct sweep {
 struct files {
     uv_loop_t *loop;
     struct hub *hub;
+    char *dir; /* of what is lent */
     const struct file_store_ops *ops;
     void *store;
     struct list uploads; /* of struct upload: all */
@@ -61,8 +62,12 @@ void sweep_stop(struct files *f);
 void sweep_proceed(struct files *f); /* an upload has become a blob */
 void blob_names_add(struct blob_names *names, const char *blob);
 
+/* lend.c */
+void lend_sweep(struct files *f); /* folders of tasks that are over */
+
 /* upload.c */
 void uploads_keep(struct files *f); /* the sweep holds them back no longer */
+void uploads_stop(struct files *f); /* none begins any more */
 void uploads_done(struct files *f);
 
 #endif

@@ -68,7 +68,7 @@ static void upload_over(struct upload *u)
     upload_free(u);
     list_each (it, &f->uploads) {
         struct upload *next = list_item(it, struct upload, all);
-        if (next->step == UPLOAD_WAIT && strcmp(next->part, part) == 0) {
+        if (next->step == UPLOAD_WAIT && !f->closing && strcmp(next->part, part) == 0) {
             next->step = UPLOAD_LOOK;
             timer_arm(&f->hub->clock, &next->begin, f->hub->clock.now_ms);
             return;
@@ -268,15 +268,18 @@ static void upload_hold(struct upload *u, bool hold)
 /* Nothing is being written: writes what waits, then does what comes after that. */
 static void upload_go_on(struct upload *u)
 {
-    if (u->waiting.len > 0) {
+    if (u->files->closing) {
+        u->files->stats.cut++;
+        upload_finish(u);
+    } else if (u->waiting.len > 0) {
         struct buf empty = u->writing;
         u->writing = u->waiting;
         u->waiting = empty;
         upload_work(u, write_run, write_ran);
         upload_hold(u, false);
-    } else if (u->ended && !u->files->closing) {
+    } else if (u->ended) {
         upload_keep(u);
-    } else if (!u->ops || u->files->closing) {
+    } else if (!u->ops) {
         u->files->stats.cut++;
         upload_finish(u);
     }
@@ -537,8 +540,18 @@ struct upload *upload_begin(struct files *f, const struct upload_plan *plan)
     u->begin.fire = upload_on_begin;
     list_push(&f->uploads, &u->all);
     f->stats.uploading++;
-    timer_arm(&f->hub->clock, &u->begin, f->hub->clock.now_ms);
+    if (!f->closing)
+        timer_arm(&f->hub->clock, &u->begin, f->hub->clock.now_ms);
     return u;
+}
+
+void uploads_stop(struct files *f)
+{
+    list_each (it, &f->uploads) {
+        struct upload *u = list_item(it, struct upload, all);
+        if (timer_is_armed(&u->begin))
+            timer_disarm(&f->hub->clock, &u->begin);
+    }
 }
 
 void uploads_done(struct files *f)

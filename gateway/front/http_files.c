@@ -331,6 +331,8 @@ static int download_writable(struct exchange *x)
     struct http_file *own = x->own;
     if (!own->head_is_sent && !send_head(x, own))
         return -1;
+    if (!files_are_open(x->front->files))
+        return -1;
     if (lws_partial_buffered(x->wsi)) {
         lws_callback_on_writable(x->wsi);
         return 0;

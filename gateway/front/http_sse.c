@@ -358,7 +358,9 @@ static void check_slow(struct exchange *x)
 
 void sse_tick(struct front *f)
 {
-    static const char comment[] = ":\n\n";
+    /* Without a blank line: OpenAI's Python client takes one for an event when all that it has is
+     * `retry`, and does not survive it. */
+    static const char comment[] = ":\n";
     list_each (it, &f->streams) {
         struct exchange *x = list_item(it, struct exchange, all);
         check_slow(x);

@@ -152,8 +152,8 @@ static int take_out(struct sql_conn *conn, struct str blob)
     static const char *const steps[] = {
         "UPDATE usage SET bytes = " LESS ", crc = row_crc(owner, " LESS ") WHERE owner = "
         "(SELECT owner FROM files WHERE blob = ?1 AND state < 2)",
-        "DELETE FROM file_uses WHERE (owner, conversation_id, file_id) IN "
-        "(SELECT owner, conversation_id, file_id FROM files WHERE blob = ?1)",
+        ("DELETE FROM file_uses WHERE (owner, conversation_id, file_id) IN "
+         "(SELECT owner, conversation_id, file_id FROM files WHERE blob = ?1)"),
         "DELETE FROM files WHERE blob = ?1"};
 #undef LESS
     int status = STORE_OK;

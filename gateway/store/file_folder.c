@@ -173,6 +173,8 @@ static int folder_part_keep(void *store, const char *part, const char *blob)
     if (status == STORE_OK && rename(from, to) < 0)
         status = folder_error();
     if (status == STORE_OK)
+        (void)chmod(to, 0400); /* agents that it is lent to read the same file */
+    if (status == STORE_OK)
         status = folder_sync(folder);
     free(above);
     free(folder);
@@ -262,6 +264,14 @@ static int64_t folder_blob_read(void *store, const char *blob, int64_t at, void 
     return got;
 }
 
+static int folder_blob_lend(void *store, const char *blob, const char *path)
+{
+    char *from = blob_path(store, blob);
+    int status = link(from, path) == 0 ? STORE_OK : folder_error();
+    free(from);
+    return status;
+}
+
 static int folder_blob_drop(void *store, const char *blob)
 {
     return folder_drop(blob_path(store, blob));
@@ -323,6 +333,7 @@ const struct file_store_ops file_folder_ops = {
     .parts_of = folder_parts_of,
     .parts_sweep = folder_parts_sweep,
     .blob_read = folder_blob_read,
+    .blob_lend = folder_blob_lend,
     .blob_drop = folder_blob_drop,
     .blobs_list = folder_blobs_list,
     .close = folder_close,

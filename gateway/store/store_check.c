@@ -360,9 +360,10 @@ static const struct {
             ") OR state_crc IS NOT row_crc(task_key" SQL_TASK_STATE ")"},
     {true, "SELECT 'task ' || task_id || ': its output, or what else it ended with," NOT_AS_WRITTEN
            "tasks WHERE long_crc IS NOT row_crc(task_key" SQL_TASK_LONG ")"},
-    {true, "SELECT 'task ' || t.task_id || ': its input" NOT_AS_WRITTEN "tasks t" SQL_WITH_INPUT
-           "WHERE t.input_crc IS NOT CASE WHEN i.input IS NOT NULL OR i.metadata IS NOT NULL "
-           "THEN row_crc(t.task_key, i.input, i.metadata) END"},
+    {true,
+     "SELECT 'task ' || t.task_id || ': its input" NOT_AS_WRITTEN "tasks t" SQL_WITH_INPUT
+     "WHERE t.input_crc IS NOT CASE WHEN i.input IS NOT NULL OR i.metadata IS NOT NULL OR i.parts IS NOT NULL "
+     "THEN row_crc(t.task_key, i.input, i.metadata, i.parts) END"},
     {true, "SELECT 'the context of the task with key ' || task_key || '" NOT_AS_WRITTEN WRONG(
                "contexts", "task_key, context")},
     {true,

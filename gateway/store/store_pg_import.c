@@ -16,16 +16,17 @@ struct copied {
     const char *name, *columns, *order;
     const char *blobs; /* the columns that are BLOBs in SQLite */
     int owner;         /* the column that gives PostgreSQL's slot; -1: it has none */
+    bool has_sum;      /* SQLite: crc, of these columns */
     const char *sums;
 };
 #define SUM(table, columns) "UPDATE " table " SET crc = row_crc(" columns ")"
-#define WHOLE(table, columns, order, blobs, owner)               \
-    {                                                            \
-        table, columns, order, blobs, owner, SUM(table, columns) \
+#define WHOLE(table, columns, order, blobs, owner)      \
+    {                                                   \
+        table, columns, order, blobs, owner, true, NULL \
     }
 static const struct copied copied[] = {
-    {"inputs", "task_key" SQL_TASK_INPUT, "task_key", "", -1, NULL},
-    {"tasks", SQL_TASK_FIXED SQL_TASK_STATE SQL_TASK_LONG, "task_key", "", 0,
+    {"inputs", "task_key" SQL_TASK_INPUT, "task_key", "", -1, false, NULL},
+    {"tasks", SQL_TASK_FIXED SQL_TASK_STATE SQL_TASK_LONG, "task_key", "", 0, false,
      "UPDATE tasks SET fixed_crc = row_crc(" SQL_TASK_FIXED "), state_crc = row_crc("
      "task_key" SQL_TASK_STATE "), long_crc = row_crc(task_key" SQL_TASK_LONG "), input_crc = "
      "(SELECT row_crc(task_key" SQL_TASK_INPUT ") FROM inputs i WHERE i.task_key = "
@@ -270,16 +271,28 @@ static void select_of(const struct copied *c, struct buf *ret)
     buf_putc(ret, 0);
 }
 
+static void put_numbers(struct buf *ret, int n, char mark)
+{
+    for (int i = 1; i <= n; i++)
+        buf_putf(ret, "%s%c%d", i > 1 ? ", " : "", mark, i);
+}
+
 static void insert_into(const struct copied *c, bool postgres, struct buf *ret)
 {
     int n = 1;
     for (const char *p = c->columns; *p; p++)
         n += *p == ',';
-    n += postgres && c->owner >= 0;
+    bool slot = postgres && c->owner >= 0, sum = !postgres && c->has_sum;
     buf_putf(ret, "INSERT INTO %s (%s%s) VALUES (", c->name, c->columns,
-             postgres && c->owner >= 0 ? ", slot" : "");
-    for (int i = 1; i <= n; i++)
-        buf_putf(ret, postgres ? "%s$%d" : "%s?%d", i > 1 ? ", " : "", i);
+             slot  ? ", slot"
+             : sum ? ", crc"
+                   : "");
+    put_numbers(ret, n + slot, postgres ? '$' : '?');
+    if (sum) {
+        buf_puts(ret, ", row_crc(");
+        put_numbers(ret, n, '?');
+        buf_puts(ret, ")");
+    }
     buf_puts(ret, ")");
     buf_putc(ret, 0);
 }
@@ -378,7 +391,7 @@ static bool compare_table(struct transfer *t, const struct copied *c)
 
 static bool copy_journal(struct transfer *t)
 {
-    static const struct copied here = {"journal", "row, bytes", "row", "bytes", -1, NULL};
+    static const struct copied here = {"journal", "row, bytes", "row", "bytes", -1, true, NULL};
     struct rows from;
     PGresult *r = NULL;
     sqlite3_stmt *insert = NULL;
@@ -410,7 +423,7 @@ static bool copy_journal(struct transfer *t)
     }
     good = rows_close(&from, "journal") && good;
     sqlite3_finalize(insert);
-    return good && (!t->back || sqlite_does(t, SUM("journal", "row, bytes")));
+    return good;
 }
 
 /* The newest id: in marks, and in the row of a node that is dead. */

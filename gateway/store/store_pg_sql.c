@@ -42,7 +42,7 @@
 /* task_record_cost of tasks t and inputs i. */
 #define COST                                                                                           \
     "(1024 + (1 + (t.type IN (0, 3))::int) * (" BYTES("i.input") " + " BYTES("t.output") ") + " BYTES( \
-        "i.metadata") " + " BYTES("t.result") " + " BYTES("t.undelivered") " + " BYTES("t.answers") ")::bigint"
+        "i.metadata") " + " BYTES("i.parts") " + " BYTES("t.result") " + " BYTES("t.undelivered") " + " BYTES("t.answers") ")::bigint"
 _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3, "COST has them");
 
 /* The most of a list that a reader may take: so many rows, by that order, and then those before
@@ -56,7 +56,7 @@ _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3, "CO
 #define FULL_SIZE                                                                              \
     BYTES("t.output")                                                                          \
     " + " BYTES("t.result") " + " BYTES("t.undelivered") " + " BYTES("t.answers") " + " BYTES( \
-        "i.input") " + " BYTES("i.metadata")
+        "i.input") " + " BYTES("i.metadata") " + " BYTES("i.parts")
 #define SLOTS(table) " AND (?::bytea IS NULL OR get_bit(?1, " table ".slot) = 1)"
 
 #define CONVERSATION                                                                    \

@@ -326,6 +326,10 @@ static const char *const sql[STMT_COUNT] = {
         "SELECT " SQL_MESSAGE ", crc FROM messages" OF_CONVERSATION " AND message_id = ?3",
     [STMT_ASK_BRIEF] = "SELECT " BRIEF " FROM tasks t WHERE t.owner = ? AND t.conversation_id = ? "
                        "AND t.task_id = ?",
+    [STMT_ASK_PARTS] =
+        "SELECT i.parts, t.input_crc IS row_crc(i.task_key, i.input, i.metadata, i.parts) "
+        "FROM tasks t CROSS JOIN inputs i ON i.task_key = t.task_key "
+        "WHERE t.owner = ? AND t.conversation_id = ? AND t.task_id = ? AND i.parts IS NOT NULL",
     [STMT_ASK_CONVERSATION] = CONVERSATION "WHERE c.owner = ? AND c.conversation_id = ?",
     [STMT_ASK_CONVERSATIONS] = CONVERSATION
     "WHERE c.owner = ? AND c.unlisted = 0 ORDER BY c.updated_at DESC, c.conversation_id DESC",

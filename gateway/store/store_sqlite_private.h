@@ -138,6 +138,7 @@ enum stmt {
     STMT_ASK_FULL,
     STMT_ASK_REVOKED,
     STMT_ASK_OUTBOX,
+    STMT_ASK_PARTS,
     STMT_ASK_FILE,
     STMT_ASK_UPLOAD,
     STMT_ASK_BLOB,
@@ -219,9 +220,9 @@ int sql_crc_register(sqlite3 *db); /* row_crc, for this connection; SQLite's cod
 
 /* task_record_cost of tasks t and inputs i. */
 #define SQL_BYTES(column) "coalesce(length(CAST(" column " AS BLOB)), 0)"
-#define SQL_TASK_COST                                                                                         \
-    "(1024 + (1 + (t.type IN (0, 3))) * (" SQL_BYTES("i.input") " + " SQL_BYTES("t.output") ") + " SQL_BYTES( \
-        "i.metadata") " + " SQL_BYTES("t.result") " + " SQL_BYTES("t.undelivered") " + " SQL_BYTES("t.answers") ")"
+#define SQL_TASK_COST                                                                                                                       \
+    "(1024 + (1 + (t.type IN (0, 3))) * (" SQL_BYTES("i.input") " + " SQL_BYTES("t.output") ") + " SQL_BYTES("i.metadata") " + " SQL_BYTES( \
+        "i.parts") " + " SQL_BYTES("t.result") " + " SQL_BYTES("t.undelivered") " + " SQL_BYTES("t.answers") ")"
 _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3,
                "SQL_TASK_COST has them");
 /* The state of a file: new, named by a task, gone. */

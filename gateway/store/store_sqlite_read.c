@@ -88,7 +88,7 @@ static bool is_null(const struct sql_call *c, int column)
 /* A task without input has no row, and no checksum. */
 static bool input_is_sound(const struct sql_call *c, uint32_t key)
 {
-    if (is_null(c, ROW_input) && is_null(c, ROW_metadata))
+    if (is_null(c, ROW_input) && is_null(c, ROW_metadata) && is_null(c, ROW_parts))
         return is_null(c, ROW_INPUT_CRC);
     return sql_is_sound(c, key, ROW_LONG_CRC + 1, ROW_INPUT_CRC - 1);
 }
@@ -237,6 +237,21 @@ static int sql_ask_key(struct sql_reader *r, const struct query *q, struct answe
     return one_task(&c, ret);
 }
 
+/* Those of its task, when it is a user's.  False when they are not as they were written. */
+static bool take_parts(const struct sql_call *c, struct answer *ret, struct message_record *m)
+{
+    if (m->role != ROLE_USER || !m->task_id.p)
+        return true;
+    struct sql_call ask = sql_begin(c->conn, STMT_ASK_PARTS);
+    sql_text(&ask, sql_col(c, 0));
+    sql_text(&ask, sql_col(c, 1));
+    sql_text(&ask, m->task_id);
+    bool found = sql_step(&ask), sound = !found || sql_col_int(&ask, 1) != 0;
+    if (found)
+        m->parts = arena_str(&ret->chunks, sql_col(&ask, 0));
+    return sql_end(&ask) == STORE_OK && sound;
+}
+
 int sqlite_take_message(struct sql_call *c, struct answer *ret)
 {
     struct message_record *m = answer_add_message(ret);
@@ -248,7 +263,8 @@ int sqlite_take_message(struct sql_call *c, struct answer *ret)
         .created_at = sql_col_int(c, COL_MESSAGE_CREATED),
         .content = arena_str(&ret->chunks, sql_col(c, COL_MESSAGE_CONTENT)),
         .parent_id = arena_str(&ret->chunks, sql_col(c, COL_MESSAGE_PARENT))};
-    if (sql_is_sound(c, 0, 0, COL_MESSAGE_BEHIND) && (unsigned)m->role <= ROLE_SYSTEM)
+    if (sql_is_sound(c, 0, 0, COL_MESSAGE_BEHIND) && (unsigned)m->role <= ROLE_SYSTEM &&
+        take_parts(c, ret, m))
         return STORE_OK;
     return sql_conn_damaged(c->conn, "message %.*s of task %.*s is not as it was written",
                             (int)m->message_id.n, m->message_id.p ? m->message_id.p : "",

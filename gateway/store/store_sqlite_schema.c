@@ -68,11 +68,15 @@ static const char version_1[] =
     /* Tasks whose rows are gone, but whose blocks, input and inbox are not removed yet. */
     "CREATE TABLE garbage (task_key INTEGER PRIMARY KEY);";
 
+/* task_record_cost as it was until version 10. */
+#define TASK_2_COST                                                                                           \
+    "(1024 + (1 + (t.type IN (0, 3))) * (" SQL_BYTES("i.input") " + " SQL_BYTES("t.output") ") + " SQL_BYTES( \
+        "i.metadata") " + " SQL_BYTES("t.result") " + " SQL_BYTES("t.undelivered") " + " SQL_BYTES("t.answers") ")"
 /* Retention: owners' usage, what is removed next, and rows that go with their task. */
 static const char version_2[] =
     "CREATE TABLE usage (owner TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;"
     "INSERT INTO usage SELECT owner, sum(bytes) FROM ("
-    "SELECT t.owner AS owner, " SQL_TASK_COST " AS bytes FROM tasks t" SQL_WITH_INPUT
+    "SELECT t.owner AS owner, " TASK_2_COST " AS bytes FROM tasks t" SQL_WITH_INPUT
     "WHERE t.status >= 2 UNION ALL "
     "SELECT t.owner, length(b.bytes) FROM tasks t JOIN blocks b ON b.task_key = t.task_key) "
     "GROUP BY owner;"
@@ -237,7 +241,13 @@ static const char version_10[] =
     "CREATE TABLE file_uses (owner TEXT NOT NULL, conversation_id TEXT NOT NULL,"
     " task_id TEXT NOT NULL, file_id TEXT NOT NULL, crc INTEGER,"
     " PRIMARY KEY (owner, conversation_id, task_id, file_id)) WITHOUT ROWID;"
-    "CREATE INDEX file_uses_of ON file_uses (owner, conversation_id, file_id);";
+    "CREATE INDEX file_uses_of ON file_uses (owner, conversation_id, file_id);"
+    /* The parts of an input that is more than one text. */
+    "ALTER TABLE inputs ADD COLUMN parts TEXT;"
+    "UPDATE tasks SET input_crc = (SELECT row_crc(i.task_key, i.input, i.metadata, NULL) "
+    "FROM inputs i WHERE i.task_key = tasks.task_key) WHERE input_crc IS "
+    "(SELECT row_crc(i.task_key, i.input, i.metadata) FROM inputs i "
+    "WHERE i.task_key = tasks.task_key) AND input_crc IS NOT NULL;";
 
 const char *const schema_scripts[] = {version_1, version_2, version_3, version_4, version_5,
                                       version_6, version_7, version_8, version_9, version_10};

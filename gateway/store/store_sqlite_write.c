@@ -65,7 +65,7 @@ static int apply_task_new(struct store_sqlite *s, const struct op *op)
     if (t->key >= s->new_marks.next_key)
         s->new_marks.next_key = t->key + 1;
     sqlite_note_id(s, t->task_id);
-    if (t->input.p || t->metadata.p) {
+    if (t->input.p || t->metadata.p || t->parts.p) {
         c = sql_begin(&s->writer, STMT_INPUT_NEW);
         sql_int(&c, t->key);
         sql_input(&c, t);

@@ -66,6 +66,7 @@ static void step_new(struct world *w, struct fixture *f)
     snprintf(question, sizeof question, "01HF%022u", pick(w, w->next_id + 1));
     t.question_id = pick(w, 3) == 0 ? str_of(question) : STR_NULL;
     t.context = pick(w, 3) == 0 ? STR("[{\"role\":\"user\"}]") : STR_NULL;
+    t.parts = pick(w, 3) == 0 ? STR("[{\"type\":\"text\"}]") : STR_NULL;
     t.state.status = STATUS_PENDING;
     if (pick(w, 3) == 0)
         t.input = STR_NULL;

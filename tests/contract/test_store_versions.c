@@ -59,6 +59,9 @@ static void write_old_sums(sqlite3 *db, int version)
         {6, 8,
          "UPDATE messages SET crc = row_crc(owner, conversation_id, message_id, task_id, "
          "role, partial, created_at, content)"},
+        {6, 9,
+         "UPDATE tasks SET input_crc = (SELECT row_crc(i.task_key, i.input, i.metadata) FROM "
+         "inputs i WHERE i.task_key = tasks.task_key) WHERE input_crc IS NOT NULL"},
     };
     for (size_t i = 0; i < countof(sums); i++)
         if (version >= sums[i].first && version <= sums[i].last)
@@ -169,6 +172,7 @@ static void test_every_older_version_becomes_this_one(void **state)
         compare(f, truth, version);
         struct task_record t = task_of(50, "alice", "c-one", world_id(50));
         t.context = STR("[]");
+        t.parts = str_of(json("[{'type':'text','text':'a'},{'type':'text','text':'b'}]"));
         put_record(f, t); /* it takes what is new, too */
         put_mark(f, 50, 17);
         put_note(f, 50, NOTE_FIRST, 1, "a note");

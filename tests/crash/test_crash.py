@@ -1,7 +1,8 @@
 """kill -9 at random moments under load; then every promise is called in (PROTOCOL.md 4, 5).
 
 Each round: tasks that emit fast, one with a grandchild, one with a grandchild in a session of its
-own; clients that note every line to the byte; one request_key from two connections at once; cancels.
+own; clients that note every line to the byte; one request_key from two connections at once; cancels;
+edited messages and answers that are made again.
 Then the gateway is killed, started again on the same data, and asked for everything.
 
 HOLDFAST_SEED and HOLDFAST_CRASH_ROUNDS choose the run; the seed is printed.
@@ -35,6 +36,8 @@ class Round:
         self.counted = gateway.path(f"counted-{number}")
         self.message = program({"count": self.counted}, {"flood": 50}, {"final_answer": "once"})
         self.tasks = {}       # task_id → summary, as a reply showed it
+        self.free = []        # task ids that may be run once more
+        self.placed = {}      # task_id → how it came to its place in the conversation
         self.keyed = set()    # task ids that the key was answered with
         self.cancelled = set()  # of which a cancel was answered with 1
         self.clients = []
@@ -78,7 +81,7 @@ class Round:
             [{"flood": 200, "bytes": 20}, {"final_answer": "quick"}],
             [{"token": "x"}, {"exit": 3}],
         ], 5):
-            self.note(client.chat(*steps, conversation=self.conversation))
+            self.free.append(self.note(client.chat(*steps, conversation=self.conversation))["task_id"])
         self.note(client.chat({"ignore_term": 1}, {"flood": 20}, {"hang": 1}, agent="patient",
                               conversation=self.conversation))
 
@@ -90,6 +93,53 @@ class Round:
             self.keyed.add(self.note(reply["task"])["task_id"])
 
         return work
+
+    def branch_off(self, client):
+        """Edits, has answers made again, chooses branches; what is acknowledged stays."""
+        rng = random.Random(self.rng.random())
+        left = 6  # a list has 50 tasks
+        while True:
+            client.pump(rng.random() * 0.1)
+            with self.lock:
+                known = list(self.tasks)
+            way = rng.choice(["edit", "reply_to", "regenerate", "branch"])
+            known = list(self.free) if way == "regenerate" else known
+            if not known:
+                continue
+            id = rng.choice(known)
+            if way == "branch":
+                client.ask("branch", conversation_id=self.conversation, message_id=id)
+            elif left > 0:
+                left -= 1
+                more = {} if way == "regenerate" else {"message": program({"final_answer": "other"})}
+                reply = client.ask("chat", conversation_id=self.conversation, **{way: id}, **more)
+                if reply["type"] == "started":
+                    self.placed[self.note(reply["task"])["task_id"]] = way
+                else:
+                    assert reply["code"] in ("conflict", "overloaded"), reply  # it runs; the store is gone
+
+    def pages(self, client, **fields):
+        """All messages: a reply ends early at 256 KiB."""
+        found, more = [], True
+        while more:
+            before = {"before": found[0]["message_id"]} if found else {}
+            reply = client.call("history", conversation_id=self.conversation, limit=200, **fields, **before)
+            found, more = reply["messages"] + found, reply["more"]
+        return found
+
+    def check_branches(self, client):
+        """All messages of all tasks are there, and the current branch is one path."""
+        everything = self.pages(client, all=True)
+        by_id = {message["message_id"]: message for message in everything}
+        asked = {message["task_id"] for message in everything if message["role"] == "user"}
+        for task, way in self.placed.items():
+            assert way == "regenerate" or task in asked, "a question was lost"
+        assert all(message.get("parent_id", message["message_id"]) in by_id for message in everything)
+        path = self.pages(client)
+        assert [m.get("parent_id") for m in path] == [None] + [m["message_id"] for m in path[:-1]]
+        for message in path:
+            others = [m["message_id"] for m in everything if m.get("parent_id") == message.get("parent_id")]
+            assert message.get("siblings", [message["message_id"]]) == others
 
     def read_along(self, client):
         """Follows whatever there is, from anywhere."""
@@ -123,7 +173,7 @@ class Round:
         barrier = threading.Barrier(2)
         threads = [self.follow(work) for work in (
             self.start_tasks, self.start_by_key(barrier), self.start_by_key(barrier),
-            self.read_along, self.read_along, self.cancel_some)]
+            self.read_along, self.read_along, self.cancel_some, self.branch_off)]
         for thread in threads:
             thread.start()
         time.sleep(seconds)
@@ -169,6 +219,7 @@ class Round:
         listed = client.call("tasks", conversation_id=self.conversation)["tasks"]
         assert len({t["task_id"] for t in listed}) == len(listed)
         assert set(self.tasks) | set(seen) <= {t["task_id"] for t in listed}, "a task was lost"
+        self.check_branches(client)
         for record in listed:
             kept[record["task_id"]] = self.check_task(client, record, seen.get(record["task_id"], {}))
         return kept

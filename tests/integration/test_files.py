@@ -1,15 +1,20 @@
 """Files over HTTP (PROTOCOL.md 7): given, gone on with after a cut, read, swept; nobody learns of another's."""
 
+import contextlib
 import hashlib
 import http.client
+import itertools
 import json
 import os
+import shutil
 import socket
+import sys
+import threading
 
 import pytest
 
 from database import opened
-from gateway import WAIT_S, Gateway, run, wait_until, wrongs
+from gateway import WAIT_S, Gateway, run, script_agent, wait_until, wrongs
 from holdfast import new_id
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
@@ -76,6 +81,15 @@ def blobs(gateway):
 
 def parts(gateway):
     return sorted(path.name for path in (gateway.data / "files" / "part").rglob("*") if path.is_file())
+
+
+def await_part(gateway, size):
+    """Until so much of an upload is on disk."""
+    def sizes():
+        with contextlib.suppress(FileNotFoundError):  # it becomes a blob
+            return sum(path.stat().st_size for path in (gateway.data / "files/part").rglob("*") if path.is_file())
+        return -1
+    wait_until(lambda: sizes() == size, "what came")
 
 
 def test_file_is_given_and_read_as_it_was(owner):
@@ -190,8 +204,9 @@ def test_upload_goes_on_where_it_was_cut(alone):
     owner, gateway = Owner(alone), alone
     c, body = new_id(), os.urandom(1_000_000)
     wire = owner.begin(c, "try", body[:400_000], len(body))
+    await_part(gateway, 400_000)
     wire.close()
-    wait_until(lambda: owner.offset(c, "try") == 400_000, "what came")
+    assert owner.offset(c, "try") == 400_000
     status, headers, answer = owner.go_on(c, "try", 7, body[7:])
     assert status == 409 and headers["upload-offset"] == "400000", answer
     status, _, answer = owner.go_on(c, "try", 400_000, body[400_000:])
@@ -205,10 +220,11 @@ def test_upload_goes_on_where_it_was_cut(alone):
     assert owner.offset(new_id(), "try") == 0 and Owner(gateway).offset(c, "try") == 0
 
 
-def test_try_that_hangs_is_taken_over(owner):
-    c, body = new_id(), b"0123456789"
+def test_try_that_hangs_is_taken_over(alone):
+    c, body, owner = new_id(), b"0123456789", Owner(alone)
     wire = owner.begin(c, "k", body[:4], len(body))
-    wait_until(lambda: owner.offset(c, "k") == 4, "what came")  # the look ends the try
+    await_part(alone, 4)
+    assert owner.offset(c, "k") == 4  # the look ends the try
     assert wire.recv(1) == b""
     wire.close()
     assert owner.go_on(c, "k", 4, body[4:])[0] == 201
@@ -220,8 +236,7 @@ def test_upload_outlives_a_kill(alone):
     once = owner.begin(c, "", b"", 1)  # an empty key is refused: no part
     once.close()
     whole = owner.give(c, b"whole")["file_id"]
-    wait_until(lambda: sum(path.stat().st_size for path in (gateway.data / "files/part").rglob("*")
-                           if path.is_file()) == 150_000, "what came")
+    await_part(gateway, 150_000)
     gateway.kill()
     wire.close()
     gateway.start()
@@ -268,7 +283,7 @@ def test_what_nobody_names_is_swept_after_a_day_and_after_a_crash(alone):
     owner, c, gateway = Owner(alone), new_id(), alone
     old, new = owner.give(c, b"old"), owner.give(c, b"new")
     wire = owner.begin(c, "k", b"half", 8)
-    wait_until(lambda: parts(gateway), "the part")
+    await_part(gateway, 4)
     wire.close()
     gateway.kill()
     stray = gateway.data / "files/blob/ab" / ("ab" + "0" * 62)  # renamed, and no row committed
@@ -301,3 +316,194 @@ def test_store_in_memory_takes_no_files():
     memory.data.mkdir(mode=0o700)
     with memory as gateway:
         assert Owner(gateway).ask("POST", f"{new_id()}/files", b"x")[0] == 404
+
+
+def test_what_was_acknowledged_survives_kills(alone):
+    """Uploads of all kinds, and kills at any place of them; what is left behind is swept."""
+    gateway, owner, c = alone, Owner(alone), new_id()
+    given, stop = [], threading.Event()
+
+    def give(n):
+        tried = itertools.count()
+        while not stop.is_set():
+            body = f"{n} {next(tried)} ".encode() * (1 + 9000 * (n % 2))
+            with contextlib.suppress(OSError, http.client.HTTPException):  # the kill
+                status, _, answer = owner.ask("POST", f"{c}/files?upload={n}-{next(tried)}", body)
+                if status == 201:
+                    given.append((json.loads(answer)["file_id"], body))
+
+    for _ in range(int(os.environ.get("HOLDFAST_CRASH_ROUNDS", 3))):
+        stop.clear()
+        threads = [threading.Thread(target=give, args=(n,)) for n in range(4)]
+        before = len(given)
+        for thread in threads:
+            thread.start()
+        wait_until(lambda n=before: len(given) >= n + 12, "some files")
+        gateway.kill()
+        stop.set()
+        for thread in threads:
+            thread.join()
+        gateway.start()
+        for name, body in given[before:]:
+            assert owner.ask("GET", f"{c}/files/{name}")[2] == body
+    for name, body in given:
+        assert owner.ask("GET", f"{c}/files/{name}")[2] == body
+    gateway.stop()
+    with opened(gateway) as database:
+        named = {row[0] for row in database.execute("SELECT blob FROM files WHERE state < 2")}
+    gateway.start()
+    wait_until(lambda: set(blobs(gateway)) == named, "the sweep", 3 * WAIT_S)
+    gateway.stop()
+    assert wrongs(run("doctor", "--full", "--data", str(gateway.data)).stdout) == []
+
+
+# ---------------------------------------------------------------- messages with parts
+
+READS = """import json, sys
+run = json.loads(sys.stdin.readline())
+said = []
+for part in run.get("parts", []):
+    if part["type"] == "file":
+        path = part.pop("path")
+        said.append([part, open(path, "rb").read().decode(), path.rsplit("/", 1)[1], path])
+print(json.dumps({"event": "final_answer", "data": {"output": json.dumps([run["input"], said, run["history"]])}}))
+"""
+AGENTS = {"agents": [script_agent(default=True),
+                     {"name": "reads", "kind": "exec", "command": [sys.executable, "-c", READS], "kept": False,
+                      "after_restart": "fail"},
+                     {"name": "model", "kind": "react", "after_restart": "fail"}]}
+
+
+@pytest.fixture(scope="module")
+def served():
+    with Gateway(AGENTS) as gateway:
+        yield gateway
+
+
+def known(file):
+    return {"type": "file", **{k: file[k] for k in ("file_id", "name", "media_type", "size", "sha256")}}
+
+
+def asked(owner, c, message, agent="reads", **fields):
+    status, _, answer = owner.ask("POST", f"{c}/tasks", json.dumps({"message": message, "agent": agent, **fields}),
+                                  {"Content-Type": "application/json"})
+    return status, json.loads(answer)
+
+
+def ended(owner, c, task):
+    def look():
+        found = json.loads(owner.ask("GET", f"{c}/tasks/{task['task_id']}")[2])["task"]
+        return found if found["status"] in ("completed", "failed") else None
+    return wait_until(look, "the end")
+
+
+def test_parts_reach_the_program_and_everybody_who_reads(served):
+    owner, c = Owner(served), new_id()
+    file = owner.give(c, b"what is in it", "text/plain", 'attachment; filename="a b.txt"')
+    parts = [{"type": "text", "text": "look"}, {"type": "file", "file_id": file["file_id"]},
+             {"type": "file", "media_type": "text/x", "data": "aGk="}, {"type": "text", "text": "at it"}]
+    status, answer = asked(owner, c, parts)
+    assert status == 201, answer
+    told = [parts[0], known(file), parts[2], parts[3]]
+    end = ended(owner, c, answer["task"])
+    assert end["status"] == "completed", end
+    text, said, history = json.loads(end["output"])
+    assert text == "look\nat it" and history == []
+    assert [s[:3] for s in said] == [[known(file), "what is in it", "a b.txt"], [parts[2], "hi", "file"]]
+    wait_until(lambda: not os.path.exists(said[0][3]), "its return")
+    messages = json.loads(owner.ask("GET", f"{c}/messages")[2])["messages"]
+    assert messages[0]["content"] == "look\nat it" and messages[0]["parts"] == told and "parts" not in messages[1]
+    events = owner.ask("GET", f"{c}/tasks/{end['task_id']}/events")[2].decode()
+    created = json.loads(next(line for line in events.split("\n") if line.startswith("data: "))[6:])
+    assert created["data"]["input"] == "look\nat it" and created["data"]["parts"] == told
+    again = ended(owner, c, asked(owner, c, "and again")[1]["task"])
+    assert json.loads(again["output"])[2][0] == {"role": "user", "content": "look\nat it", "parts": told}
+
+
+def test_one_text_is_a_string(served):
+    owner, c = Owner(served), new_id()
+    task = ended(owner, c, asked(owner, c, [{"type": "text", "text": "hi"}])[1]["task"])
+    assert json.loads(task["output"])[0] == "hi"
+    assert "parts" not in json.loads(owner.ask("GET", f"{c}/messages")[2])["messages"][0]
+
+
+def test_foreign_missing_and_malformed_files_of_a_message_are_one_answer(served):
+    owner, other, c = Owner(served), Owner(served), new_id()
+    mine = owner.give(c, b"mine")["file_id"]
+    answers = [asked(who, where, [{"type": "file", "file_id": name}])
+               for who, where, name in [(other, c, mine), (owner, new_id(), mine), (owner, c, "01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+                                        (owner, c, ""), (owner, c, "x/../y"), (owner, c, "é" * 40)]]
+    assert answers == [(404, {"error": {"code": "not_found", "message": "no such file"}})] * 6
+    assert asked(owner, c, [{"type": "file", "file_id": mine}])[0] == 201
+
+
+@pytest.mark.parametrize("message", [[], [1], [{"type": "text"}], [{"type": "text", "text": ""}], {},
+                                     [{"type": "file", "file_id": "x", "data": ""}],
+                                     [{"type": "file", "media_type": "a/b", "data": "?"}]])
+def test_message_that_is_none_is_named(served, message):
+    status, answer = asked(Owner(served), new_id(), message)
+    assert status == 400 and answer["error"]["message"].startswith('"message" must be a string'), answer
+
+
+def test_agent_that_takes_no_files_fails_the_task_not_the_request(served):
+    owner, c = Owner(served), new_id()
+    file = owner.give(c, b"x")
+    status, answer = asked(owner, c, [{"type": "file", "file_id": file["file_id"]}], agent="model")
+    assert status == 201
+    error = ended(owner, c, answer["task"])["error"]
+    assert error["code"] == "agent_error" and "takes no files" in error["message"]
+    assert ended(owner, c, asked(owner, c, [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
+                                 agent="model")[1]["task"])["status"] == "completed"
+
+
+def test_repeat_compares_parts(served):
+    owner, c = Owner(served), new_id()
+    file, other = owner.give(c, b"x"), owner.give(c, b"x")
+    message = [{"type": "file", "file_id": file["file_id"]}]
+    first = asked(owner, c, message, request_key="k")
+    assert first[0] == 201
+    again = asked(owner, c, message, request_key="k")
+    assert again[0] == 200 and again[1]["task"]["task_id"] == first[1]["task"]["task_id"]
+    assert asked(owner, c, [{"type": "file", "file_id": other["file_id"]}], request_key="k")[0] == 409
+
+
+def test_file_lives_as_long_as_its_task(alone):
+    owner, c, gateway = Owner(alone), new_id(), alone
+    named, other = owner.give(c, b"named"), owner.give(c, b"other")
+    status, _, answer = owner.ask("POST", f"{c}/tasks", json.dumps(
+        {"message": [{"type": "file", "file_id": named["file_id"]}, {"type": "text", "text": "[]"}]}),
+        {"Content-Type": "application/json"})
+    assert status == 201, answer
+    ended(owner, c, json.loads(answer)["task"])
+    gateway.kill()
+    with opened(gateway) as database:
+        database.execute("UPDATE files SET created_at = created_at - ?", (2 * DAY_MS,))
+    gateway.start()
+    wait_until(lambda: owner.ask("HEAD", f"{c}/files/{other['file_id']}")[0] == 404, "the sweep")  # a GET may be cut
+    assert owner.ask("GET", f"{c}/files/{named['file_id']}")[2] == b"named"
+    messages = json.loads(owner.ask("GET", f"{c}/messages")[2])["messages"]
+    assert messages[0]["parts"][0] == known(named)
+    assert owner.ask("DELETE", c)[0] == 200
+    wait_until(lambda: blobs(gateway) == [], "the sweep", 3 * WAIT_S)
+    gateway.stop()
+    assert wrongs(run("doctor", "--full", "--data", str(gateway.data)).stdout) == []
+
+
+def test_backup_has_the_files(alone, tmp_path):
+    owner, c, gateway = Owner(alone), new_id(), alone
+    file, copy = owner.give(c, b"in the copy"), tmp_path / "copy.db"
+    assert run("backup", "--data", str(gateway.data), str(copy)).returncode == 0
+    assert run("backup", "--data", str(gateway.data), str(copy)).returncode == 1  # it exists
+    restored = tmp_path / "restored"
+    restored.mkdir(mode=0o700)
+    copy.rename(restored / "holdfast.db")
+    shutil.copy(gateway.data / "guest.key", restored / "guest.key")
+    (tmp_path / "copy.db.files").rename(restored / "files")
+    assert wrongs(run("doctor", "--full", "--data", str(restored)).stdout) == []
+    blob = next(path for path in (restored / "files").rglob("*") if path.is_file())
+    blob.chmod(0o600)
+    blob.write_bytes(b"in the COPY")
+    assert "not as they were written" in run("doctor", "--full", "--data", str(restored)).stdout
+    blob.unlink()
+    assert "are missing" in run("doctor", "--data", str(restored)).stdout
+    assert owner.ask("GET", f"{c}/files/{file['file_id']}")[2] == b"in the copy"

@@ -1,5 +1,7 @@
-"""The wire of OpenAI's Python client, which is that of its others (docs/faces.md): with what Python has."""
+"""The wire of OpenAI's Python client: the head of its requests and its rules of reading, as its source has them
+(openai-python 3.3.1, _base_client.py and _streaming.py), since the package needs others that Debian has not."""
 
+import base64
 import json
 import threading
 import urllib.error
@@ -13,12 +15,57 @@ from holdfast import Client, program
 CONFIG = {"agents": [script_agent(default=True)]}
 
 
-def post(gateway, token, body, key=None):
-    request = urllib.request.Request(f"http://{gateway.host}:{gateway.port}/v1/chat/completions",
-                                     json.dumps(body).encode(),
-                                     {"Authorization": f"Bearer {token}", "Content-Type": "application/json",
-                                      **({"Idempotency-Key": key} if key else {})})
+HEAD = {"Accept": "application/json", "Content-Type": "application/json", "User-Agent": "OpenAI/Python 3.3.1",
+        "X-Stainless-Lang": "python", "X-Stainless-Package-Version": "3.3.1", "X-Stainless-OS": "Linux",
+        "X-Stainless-Arch": "x64", "X-Stainless-Runtime": "CPython", "X-Stainless-Runtime-Version": "3.11.2",
+        "X-Stainless-Async": "false", "x-stainless-retry-count": "0", "x-stainless-read-timeout": "600"}
+
+
+def ask(gateway, token, path, body=None, key=None):
+    head = {**HEAD, "Authorization": f"Bearer {token}", **({"Idempotency-Key": key} if key else {})}
+    request = urllib.request.Request(f"http://{gateway.host}:{gateway.port}/v1{path}",
+                                     None if body is None else json.dumps(body).encode(), head)
     return urllib.request.urlopen(request)
+
+
+def post(gateway, token, body, key=None):
+    return ask(gateway, token, "/chat/completions", body, key)
+
+
+class Decoder:
+    """SSEDecoder.decode and Stream.__stream__: the JSON of each event, to [DONE]."""
+
+    def __init__(self):
+        self.event, self.data, self.last_event_id, self.retry = None, [], None, None
+        self.done = False
+
+    def line(self, line):
+        if not line:
+            if not self.event and not self.data and not self.last_event_id and self.retry is None:
+                return None
+            data = "\n".join(self.data)
+            self.event, self.data, self.retry = None, [], None
+            self.done = self.done or data.startswith("[DONE]")
+            return None if self.done else json.loads(data)
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "event":
+            self.event = value
+        elif name == "data":
+            self.data.append(value)
+        elif name == "id" and "\0" not in value:
+            self.last_event_id = value
+        elif name == "retry" and value.isdigit():
+            self.retry = int(value)
+        return None
+
+    def events(self, lines):
+        for line in lines:
+            if (event := self.line(line.decode().rstrip("\r\n"))) is not None:
+                assert not event.get("error"), event  # it raises APIError
+                yield event
+            if self.done:
+                return
 
 
 def messages(*steps):
@@ -30,13 +77,28 @@ def test_stream_is_read_line_by_line(gateway, client):
     with post(gateway, client.token, {"model": "script", "stream": True,
                                       "messages": messages({"token": "1 "}, {"token": "2"})}) as reply:
         assert reply.headers["Content-Type"] == "text/event-stream"
-        lines = [line.decode().rstrip("\n")[len("data: "):] for line in reply if line.startswith(b"data: ")]
-    assert lines.pop() == "[DONE]"
-    for chunk in map(json.loads, lines):
-        assert chunk["object"] == "chat.completion.chunk"
-        said += chunk["choices"][0]["delta"].get("content", "")
-    assert said == "1 2"
-    assert json.loads(lines[-1])["choices"][0]["finish_reason"] == "stop"
+        decoder = Decoder()
+        for chunk in decoder.events(reply):
+            assert chunk["object"] == "chat.completion.chunk"
+            said += chunk["choices"][0]["delta"].get("content", "")
+    assert said == "1 2" and decoder.done
+    assert chunk["choices"][0]["finish_reason"] == "stop"
+
+
+def test_response_that_is_silent_is_no_event(gateway, client, tmp_path):
+    """A client that comes back gets nothing new for 15 s, and then a comment."""
+    task = client.chat({"token": "1 "}, {"wait": str(tmp_path / "gate")}, {"token": "2"}, conversation="c-silent")
+    client.expect(lambda line: line.get("event") == "token")
+    name = base64.urlsafe_b64encode(b"c-silent").decode().rstrip("=")
+    last = 6  # created, queued, in_progress, the item, its part, the text: from 0 on
+    with ask(gateway, client.token, f"/responses/resp_{name}.{task['task_id']}?stream=true&starting_after={last - 1}") as reply:
+        lines = []
+        while not lines or lines[-1] != b":\n":
+            lines.append(reply.readline())
+        (tmp_path / "gate").touch()
+        events = list(Decoder().events(lines + list(reply)))
+    assert [event["sequence_number"] for event in events] == list(range(last, last + len(events)))
+    assert events[0]["delta"] == "2" and events[-1]["type"] == "response.completed"
 
 
 def test_plain_answer_is_one_object(gateway, client):

@@ -27,7 +27,7 @@ def load():
 
 def check(gateway, *more):
     done = subprocess.run(["/usr/bin/python3", "-B", SCRIPT, f"http://{gateway.host}:{gateway.port}", *more],
-                          capture_output=True, text=True, check=False, timeout=4 * WAIT_S)
+                          capture_output=True, text=True, check=False, timeout=8 * WAIT_S)
     return done.returncode, done.stdout + done.stderr
 
 

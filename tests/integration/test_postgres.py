@@ -7,7 +7,6 @@ import pathlib
 import shutil
 import signal
 import tempfile
-import threading
 import time
 
 import pytest
@@ -167,38 +166,6 @@ def test_process_that_was_stopped_and_replaced_says_nothing_more(server, folder)
             assert reader.replay(task, 0) == events
         two.close()
         one.close()
-
-
-def test_commit_that_is_on_no_standby_is_not_told(server, folder):
-    """The server waits for a standby that never comes; somebody cancels the wait: success, with a warning."""
-    with Gateway(config(server, folder, "standby")) as gateway, Client(gateway) as client:
-        done, _ = client.finish("before")
-        server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-        server.sql("SELECT pg_reload_conf()")
-        cancelled = threading.Event()
-
-        def cancel():
-            """Ends each wait for the standby, again and again."""
-            while not cancelled.is_set():
-                server.sql("SET synchronous_commit = off; SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
-                           "WHERE wait_event = 'SyncRep'")
-                time.sleep(0.1)
-
-        try:
-            wait_until(lambda: server.sql("SHOW synchronous_standby_names") == "nobody", "the setting")
-            canceller = threading.Thread(target=cancel)
-            canceller.start()
-            request = client.post("chat", conversation_id="later", message="x")
-            assert client.reply(request)["code"] == "overloaded"
-            wait_until(lambda: not is_ready(gateway), "not ready")
-        finally:
-            cancelled.set()
-            canceller.join()
-            server.sql("SET synchronous_commit = off; ALTER SYSTEM RESET synchronous_standby_names")
-            server.sql("SELECT pg_reload_conf()")
-        wait_until(lambda: is_ready(gateway), "ready again")
-        tasks = client.call("tasks", conversation_id="later")["tasks"]
-        assert len(tasks) == 1  # it was there all the time: committed once, told when it was safe
 
 
 def test_replicated_without_a_standby_does_not_start(server, folder):

@@ -170,7 +170,10 @@ class Gateway:
         if not self.schema:
             self.schema = schema
             on_server(url, f"CREATE SCHEMA IF NOT EXISTS {schema}")
-        return {"store": {"kind": "postgres", "url_file": str(self.folder / "store.url"), "durability": None},
+        changes = {"kind": "postgres", "url_file": str(self.folder / "store.url")}
+        if "durability" in self.config.get("store", {}):
+            changes["durability"] = None  # the usual one
+        return {"store": changes,
                 "cluster": {"secret_file": str(self.folder / "cluster.secret"), "lease_s": 3}}
 
     def drop_store(self):

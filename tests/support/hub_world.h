@@ -54,7 +54,7 @@ struct world {
     struct witness tasks[TASKS];
     size_t n_tasks;
     struct watcher watchers[CLIENTS];
-    unsigned crashes, lines, started, spawned, asked;
+    unsigned crashes, lines, started, spawned, asked, turned;
     unsigned may_be_mute; /* how many may be answered without their id (no memory for it) */
 };
 
@@ -166,6 +166,20 @@ static void see_cancelled(struct watcher *watcher, const char *line)
     }
 }
 
+/* A branch is a path: each message hangs on the one before it. */
+static void see_history(const char *line)
+{
+    static const char mark[] = "{\"message_id\":\"";
+    char before[TASK_ID_LEN + 1] = "", parent[64];
+    for (const char *at = strstr(line, mark); at; at = strstr(at + 1, mark)) {
+        at += strlen(mark);
+        snprintf(parent, sizeof parent, json("','parent_id':'%s"), before);
+        if (before[0])
+            assert_memory_equal(at + TASK_ID_LEN, parent, strlen(parent));
+        snprintf(before, sizeof before, "%.26s", at);
+    }
+}
+
 static void see_line(struct watcher *watcher, const char *line)
 {
     w.lines++;
@@ -173,14 +187,17 @@ static void see_line(struct watcher *watcher, const char *line)
         see_event(watcher, line);
     else if (strstr(line, json("{'type':'started'")) == line)
         see_started(watcher, line);
+    else if (strstr(line, json("{'type':'branch'")) == line)
+        w.turned++;
     else if (strstr(line, json("{'type':'conversation'")) == line)
         see_opened(watcher, line);
     else if (strstr(line, json("{'type':'resumed'")) == line) {
         size_t i = witness_of(line_field(line, "task_id"), watcher->client->owner);
         watcher->of[i] = (struct followed){true, number(line, "after")};
-    } else if (strstr(line, json("'id':'list'")))
+    } else if (strstr(line, json("'id':'list'"))) {
         watcher->n_answered++;
-    else if (strstr(line, json("'cancelled':")))
+        see_history(line);
+    } else if (strstr(line, json("'cancelled':")))
         see_cancelled(watcher, line);
 }
 
@@ -245,6 +262,34 @@ static const struct witness *any_task_of(size_t i)
             return t;
     }
     return NULL;
+}
+
+/* Begins a branch, at whatever task of the owner. */
+static void place(size_t i)
+{
+    const char *const ways[] = {json("'message':'hi','reply_to'"), json("'message':'hi','edit'"),
+                                json("'regenerate'")};
+    const struct witness *t = any_task_of(i);
+    char line[256];
+    if (!t || w.started >= TASKS / 2)
+        return;
+    w.started++;
+    snprintf(line, sizeof line,
+             json("{'type':'chat','id':'k%u','request_key':'k%u','conversation_id':'c',%s:'%s'%s}"),
+             w.started, w.started, ways[below(countof(ways))], t->id,
+             below(2) ? json(",'when_busy':'enqueue'") : "");
+    say(i, line);
+}
+
+static void branch(size_t i)
+{
+    const struct witness *t = any_task_of(i);
+    char line[128];
+    if (!t)
+        return;
+    snprintf(line, sizeof line,
+             json("{'type':'branch','id':'q','conversation_id':'c','message_id':'%s'}"), t->id);
+    say(i, line);
 }
 
 static void ask(size_t i, const char *type, const char *more)
@@ -388,6 +433,8 @@ static void step(void)
     case 12: say(i, json("{'type':'open','conversation_id':'c','follow':true}")); break;
     case 13: store_inline_ask(w.kit->inline_store); break;
     case 15: list(i); break;
+    case 16: place(i); break;
+    case 17: branch(i); break;
     case 14:
         if (below(20) == 0)
             say(i, json("{'type':'cancel_all','id':'q','conversation_id':'c'}"));

@@ -242,9 +242,9 @@ static void speak(struct survivor *s)
 static void hand_over(struct survivor *s)
 {
     for (struct run *r = s->run; r && r == s->run && !s->left && r->wants_more;) {
-        const char *at = s->said.bytes + s->handed;
-        const char *newline =
-            s->handed < s->said.len ? memchr(at, '\n', s->said.len - s->handed) : NULL;
+        size_t left = s->said.len - s->handed;
+        const char *at = left ? s->said.bytes + s->handed : NULL;
+        const char *newline = at ? memchr(at, '\n', left) : NULL;
         if (!newline) {
             if (s->ended && !s->end_told) {
                 s->end_told = true;

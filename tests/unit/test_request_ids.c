@@ -1,5 +1,6 @@
 /* The two ids of a request about a task (PROTOCOL.md section 5: any fault of either is not_found),
  * and the same requests over HTTP, where the path brings the ids. */
+#include "proto/parts.h"
 #include "tests/support/request_kit.h"
 
 #define TID "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -161,7 +162,7 @@ static void test_request_body_faults_are_those_of_a_line(void **state)
          {"c", 1},
          {NULL, 0},
          {"", 0},
-         "\"message\" is missing: it must be a string of 1 byte or more"},
+         "\"message\" is missing: it " PARTS_EXPECTED},
         {VERB_CHAT,
          ERR_BAD_REQUEST,
          {"/", 1},

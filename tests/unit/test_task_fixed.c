@@ -53,7 +53,7 @@ static void assert_kept(struct task_record *given)
 static void test_task_fixed_every_set_of_strings_comes_back(void **state)
 {
     (void)state;
-    static const char bytes[N_TASK_FIELDS] = "abcdefghijk";
+    static const char bytes[N_TASK_FIELDS] = "abcdefghijkl";
     for (unsigned set = 0; set < 1u << N_TASK_FIELDS; set++) {
         struct task_record given = {.created_at = 1764280000123 + set,
                                     .type = (enum task_type)(set % 4),
@@ -66,7 +66,7 @@ static void test_task_fixed_every_set_of_strings_comes_back(void **state)
         fixed = task_fixed_new(&given);
         assert_kept(&given);
         fixed = task_fixed_drop_input(fixed);
-        given.input = given.context = STR_NULL;
+        given.input = given.parts = given.context = STR_NULL;
         assert_kept(&given);
         free(fixed);
         fixed = NULL;
@@ -89,7 +89,7 @@ static void test_task_fixed_strings_of_every_length_come_back(void **state)
         fixed = task_fixed_new(&given);
         assert_kept(&given);
         fixed = task_fixed_drop_input(fixed);
-        given.input = given.context = STR_NULL;
+        given.input = given.parts = given.context = STR_NULL;
         assert_kept(&given);
         free(fixed);
         fixed = NULL;

@@ -21,7 +21,7 @@ const lazy = {
   },
 };
 await build({
-  entryPoints: ["index", "react", "vue", "svelte", "solid", "testing", "sse", "branches"].map((name) => at(`src/${name}.ts`)),
+  entryPoints: ["index", "react", "vue", "svelte", "solid", "testing", "sse", "branches", "files"].map((name) => at(`src/${name}.ts`)),
   outdir: at("dist/cjs"),
   bundle: true,
   format: "cjs",

@@ -152,6 +152,25 @@ def test_unsent_message_is_sent_by_the_next_process_and_by_two_of_them_once(tmp_
         run(both())
 
 
+def test_messages_are_edited_and_answers_made_again(gateway):
+    async def body():
+        async with connect(url(gateway)) as client:
+            conversation = client.conversation()
+            first = await conversation.ask("one")
+            await first.result()
+            question, answer = await conversation.history()
+            again = await conversation.regenerate(answer["message_id"])
+            await again.result()
+            assert (await conversation.history())[1]["siblings"][0] == answer["message_id"]
+            await (await conversation.ask("two", edit=question["message_id"])).result()
+            assert [message["content"] for message in await conversation.history()] == ["two", "two"]
+            assert len(await conversation.history(all=True)) == 5
+            await conversation.branch(answer["message_id"])
+            assert (await conversation.history())[1]["message_id"] == answer["message_id"]
+
+    run(body())
+
+
 def test_task_is_cancelled_over_the_socket(gateway):
     async def body():
         async with connect(url(gateway)) as client:

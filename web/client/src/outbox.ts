@@ -14,7 +14,7 @@ import type { Store } from "./store.js";
 import type { Task } from "./task.js";
 import type { RequestFields } from "./wire.js";
 
-export type ChatRequest = RequestFields["chat"] & { conversation_id: string; request_key: string };
+export type ChatRequest = RequestFields["chat"] & { message: string; conversation_id: string; request_key: string };
 
 interface Kept {
   request: ChatRequest;
@@ -101,7 +101,7 @@ export class Outbox {
     return this.#items;
   }
 
-  add(request: RequestFields["chat"] & { conversation_id: string }): Outgoing {
+  add(request: Omit<ChatRequest, "request_key"> & { request_key?: string }): Outgoing {
     this.#lastAskedAt = Math.max(Date.now(), this.#lastAskedAt + 1);
     const kept: Kept = {
       request: { ...request, request_key: request.request_key ?? newId() },

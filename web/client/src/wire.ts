@@ -62,6 +62,21 @@ export interface Parent {
   agent_id?: string | null;
 }
 
+/** A file of the conversation; what the gateway knows of it comes back with it. */
+export interface FilePart {
+  type: "file";
+  file_id: string;
+  name?: string;
+  media_type?: string;
+  size?: number;
+  sha256?: string;
+}
+/** A message in parts: texts, files, and small files within it (base64). */
+export type Part =
+  | { type: "text"; text: string }
+  | FilePart
+  | { type: "file"; media_type: string; name?: string; data: string };
+
 export interface Message {
   message_id: string;
   /** The message before it on its branch; missing in a first one. */
@@ -69,7 +84,9 @@ export interface Message {
   /** All messages with the same parent, its own id too; missing when there are no others. */
   siblings?: string[];
   role: "user" | "assistant" | "system";
+  /** The texts; the parts stand beside it where there is more than one text. */
   content: string;
+  parts?: readonly Part[];
   created_at: number;
   task_id?: string | null;
   partial?: boolean;
@@ -113,7 +130,7 @@ export type CustomData = keyof CustomEvents extends never
   : { [N in keyof CustomEvents]: { event_type: N; payload: CustomEvents[N] } }[keyof CustomEvents];
 
 export interface EventData {
-  "task.created": { agent: string; input: string; name?: string; description?: string };
+  "task.created": { agent: string; input: string; parts?: readonly Part[]; name?: string; description?: string };
   "task.started": Record<string, never>;
   /**
    * The gateway was restarted, and the task goes on.  The text of the events after `retracts` is
@@ -208,7 +225,7 @@ export interface ChatOptions {
 }
 
 export interface RequestFields {
-  chat: ChatOptions & { message: string; conversation_id?: string };
+  chat: ChatOptions & { message: string | readonly Part[]; conversation_id?: string };
   resume: TaskRef & { after?: number; coalesce?: boolean };
   unsubscribe: TaskRef;
   cancel: TaskRef & { tree?: boolean };

@@ -158,7 +158,7 @@ class Client:
             task = self._tasks.get(line["task_id"])
             if task:
                 task.on_caught_up(line)
-        elif kind in ("task", "message") and "id" not in line:
+        elif kind in ("task", "message", "branch") and "id" not in line:
             self._on_push(line)
         elif not self._requests.settle(line) and kind == "error":
             task = self._tasks.get(line.get("task_id", ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from .outbox import Outgoing
 
 if TYPE_CHECKING:
     from .client import Client
+    from .task import Task
 
 Line = dict[str, Any]
 
@@ -21,14 +23,28 @@ class Conversation:
         self._listeners: list[asyncio.Queue[Line]] = []
 
     def ask(self, message: str, **options: Any) -> Outgoing:
-        """A message; `await` it for the task.  options: the fields of `chat`: agent, background, when_busy …"""
+        """A message; `await` it for the task.  options: the fields of `chat`: agent, background, when_busy …;
+        with `edit` it goes beside another message of the user's, with `reply_to` under one."""
         return self._client.outbox.add({**options, "conversation_id": self.conversation_id, "message": message})
 
     async def _request(self, verb: str, **fields: Any) -> Line:
         return await self._client.request(verb, {**fields, "conversation_id": self.conversation_id})
 
-    async def history(self, *, limit: int | None = None, before: str | None = None) -> list[Line]:
-        return list((await self._request("history", limit=limit, before=before))["messages"])
+    async def regenerate(self, answer: str, **options: Any) -> "Task":
+        """The task that answers once more what that message, or the answer of that task, has answered."""
+        key = options.pop("request_key", None) or str(uuid.uuid4())
+        task = (await self._request("chat", **options, request_key=key, regenerate=answer))["task"]
+        return self._client.task(self.conversation_id, task["task_id"])
+
+    async def branch(self, message_id: str) -> Line:
+        """Makes the branch through that message the current one, for all devices."""
+        return await self._request("branch", message_id=message_id)
+
+    async def history(
+        self, *, limit: int | None = None, before: str | None = None, all: bool | None = None
+    ) -> list[Line]:
+        """The messages of the current branch; with `all` those of every branch."""
+        return list((await self._request("history", limit=limit, before=before, all=all))["messages"])
 
     async def tasks(self, *, limit: int | None = None, before: str | None = None) -> list[Line]:
         return list((await self._request("tasks", limit=limit, before=before))["tasks"])
@@ -50,7 +66,7 @@ class Conversation:
         await self._request("delete")
 
     async def changes(self) -> AsyncIterator[Line]:
-        """The gateway's `conversation` snapshot, then its `task` and `message` lines, newest states; after each
+        """The gateway's `conversation` snapshot, then its `task`, `message` and `branch` lines, newest states; after each
         reconnect a snapshot again."""
         queue: asyncio.Queue[Line] = asyncio.Queue()
         self._listeners.append(queue)
