@@ -7,7 +7,7 @@ static struct str whole_of(const struct js_doc *doc, uint32_t node)
     return js_type(doc, node) == JS_STRING ? (struct str){raw.p - 1, raw.n + 2} : raw;
 }
 
-static void put_member(struct buf *out, struct str name_json, struct str json)
+static void schedule_put_member(struct buf *out, struct str name_json, struct str json)
 {
     if (out->bytes[out->len - 1] != '{')
         buf_putc(out, ',');
@@ -33,13 +33,13 @@ void schedule_patch(struct js_doc *doc, struct str object, const struct schedule
     for (uint32_t i = given ? js_first(doc, 0) : 0; given && i < js_end(doc, 0);
          i = js_next(doc, i + 1))
         if (!is_replaced(doc, i, members, n))
-            put_member(out, whole_of(doc, i), whole_of(doc, i + 1));
+            schedule_put_member(out, whole_of(doc, i), whole_of(doc, i + 1));
     for (size_t i = 0; i < n; i++) {
         if (!members[i].json.p)
             continue;
         struct buf name = {0};
         js_put_str(&name, str_of(members[i].name));
-        put_member(out, buf_str(&name), members[i].json);
+        schedule_put_member(out, buf_str(&name), members[i].json);
         buf_done(&name);
     }
     buf_putc(out, '}');
