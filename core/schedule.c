@@ -332,7 +332,7 @@ static char *request_key_of(const struct schedule *s)
     return buf_take(&text);
 }
 
-static void begin(struct schedule *s, const struct schedule_times *t)
+static void schedule_begin(struct schedule *s, const struct schedule_times *t)
 {
     struct hub *h = s->hub;
     struct request req;
@@ -388,7 +388,7 @@ static void on_fire(struct timer *timer)
         h->stats.schedule_runs[SCHEDULE_MISSED]++;
         advance_with_error(s, STR("missed"), STR("the gateway did not run then"));
     } else {
-        begin(s, &t);
+        schedule_begin(s, &t);
     }
 }
 

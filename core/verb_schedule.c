@@ -80,7 +80,7 @@ static bool refuse_chat(struct call *c, const struct request_fault *fault)
     return false;
 }
 
-static bool refuse(struct call *c, const char *message)
+static bool refuse_schedule(struct call *c, const char *message)
 {
     call_fail(c, ERR_BAD_REQUEST, message);
     return false;
@@ -92,15 +92,15 @@ static bool times_are_good(struct call *c, const struct request *r)
     struct cron cron;
     const char *why;
     if (r->cron.p && r->every_s)
-        return refuse(c, "\"cron\" and \"every_s\" exclude each other");
+        return refuse_schedule(c, "\"cron\" and \"every_s\" exclude each other");
     if (r->time_zone.p && !schedule_zone(c->hub, r->time_zone))
-        return refuse(c, "\"time_zone\" names no zone of the time zone database");
+        return refuse_schedule(c, "\"time_zone\" names no zone of the time zone database");
     if (!r->cron.p || cron_parse(r->cron, &cron, &why))
         return true;
     struct buf message = {0};
     buf_putf(&message, "\"cron\" must have five fields, as in crontab: %s", why);
     buf_putc(&message, 0);
-    (void)refuse(c, message.bytes);
+    (void)refuse_schedule(c, message.bytes);
     buf_done(&message);
     return false;
 }
@@ -142,11 +142,11 @@ static bool settle_next(struct call *c, struct str json, int64_t after)
     changes_done(&next);
     js_done(&doc);
     if (!has_time)
-        return refuse(c, "one of \"not_before\", \"cron\" and \"every_s\" says when");
+        return refuse_schedule(c, "one of \"not_before\", \"cron\" and \"every_s\" says when");
     if (!has_zone)
-        return refuse(c, "\"time_zone\" is for \"cron\" alone");
+        return refuse_schedule(c, "\"time_zone\" is for \"cron\" alone");
     if (!is_good)
-        return refuse(c, "\"cron\" names no time within ten years");
+        return refuse_schedule(c, "\"cron\" names no time within ten years");
     return true;
 }
 

@@ -32,9 +32,9 @@ static const char *const shorthands[][2] = {
     {"@annually", "0 0 1 1 *"},
 };
 
-/* --- reading ------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
-static bool take(struct str *s, char c)
+static bool cron_take(struct str *s, char c)
 {
     if (s->n == 0 || s->p[0] != c)
         return false;
@@ -57,7 +57,7 @@ static bool cron_take_name(struct str *s, const struct field *f, int *ret)
     return false;
 }
 
-static bool take_number(struct str *s, int *ret)
+static bool cron_take_number(struct str *s, int *ret)
 {
     int n = 0;
     size_t digits = 0;
@@ -72,7 +72,8 @@ static bool take_number(struct str *s, int *ret)
 
 static bool take_value(struct str *s, const struct field *f, int *ret)
 {
-    return (cron_take_name(s, f, ret) || take_number(s, ret)) && *ret >= f->min && *ret <= f->max;
+    return (cron_take_name(s, f, ret) || cron_take_number(s, ret)) && *ret >= f->min &&
+           *ret <= f->max;
 }
 
 /* *, a, a-b, each with /step where it is more than one. */
@@ -80,15 +81,15 @@ static bool take_range(struct str *s, const struct field *f, uint64_t *bits)
 {
     int from = f->min, to = f->max, step = 1;
     bool is_one = false;
-    if (!take(s, '*')) {
+    if (!cron_take(s, '*')) {
         if (!take_value(s, f, &from))
             return false;
-        is_one = !take(s, '-');
+        is_one = !cron_take(s, '-');
         to = from;
         if (!is_one && !take_value(s, f, &to))
             return false;
     }
-    if (take(s, '/') && (is_one || !take_number(s, &step)))
+    if (cron_take(s, '/') && (is_one || !cron_take_number(s, &step)))
         return false;
     if (to < from || step < 1)
         return false;
@@ -103,13 +104,13 @@ static bool field_read(struct str *s, const struct field *f, uint64_t *ret)
     do {
         if (!take_range(s, f, ret))
             return false;
-    } while (take(s, ','));
+    } while (cron_take(s, ','));
     return s->n == 0 || s->p[0] == ' ' || s->p[0] == '\t';
 }
 
 static void skip_blanks(struct str *s)
 {
-    while (take(s, ' ') || take(s, '\t'))
+    while (cron_take(s, ' ') || cron_take(s, '\t'))
         ;
 }
 
@@ -139,7 +140,7 @@ bool cron_parse(struct str text, struct cron *ret, const char **ret_why)
     return text.n == 0;
 }
 
-/* --- the next time ------------------------------------------------------------------------------ */
+/* --- the next time ---------------------------------------------------------------------------- */
 
 static bool is_day(const struct cron *c, int64_t number)
 {

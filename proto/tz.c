@@ -28,7 +28,7 @@ struct tz {
     struct rule rule;
 };
 
-/* --- the calendar ------------------------------------------------------------------------------ */
+/* --- the calendar ----------------------------------------------------------------------------- */
 
 static int64_t floor_div(int64_t a, int64_t b)
 {
@@ -66,7 +66,7 @@ static bool is_leap(int64_t year)
     return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
 }
 
-/* --- the rule ---------------------------------------------------------------------------------- */
+/* --- the rule --------------------------------------------------------------------------------- */
 
 /* The local second of that year at which the change comes, on the clock before it. */
 static int64_t change_in(const struct change *c, int64_t year)
@@ -113,7 +113,7 @@ static int32_t rule_offset(const struct rule *r, int64_t at, int64_t *ret_until)
     return offset;
 }
 
-/* --- reading the rule -------------------------------------------------------------------------- */
+/* --- reading the rule ------------------------------------------------------------------------- */
 
 static bool is_at(const struct str *s, char c)
 {
@@ -126,7 +126,7 @@ static void skip(struct str *s, size_t n)
     s->n -= n;
 }
 
-static bool take(struct str *s, char c)
+static bool tz_take(struct str *s, char c)
 {
     if (!is_at(s, c))
         return false;
@@ -134,7 +134,7 @@ static bool take(struct str *s, char c)
     return true;
 }
 
-static bool take_number(struct str *s, int max, int *ret)
+static bool tz_take_number(struct str *s, int max, int *ret)
 {
     int n = 0;
     size_t digits = 0;
@@ -151,7 +151,7 @@ static bool take_number(struct str *s, int max, int *ret)
 static bool tz_take_name(struct str *s)
 {
     size_t n = 0;
-    if (take(s, '<')) {
+    if (tz_take(s, '<')) {
         while (n < s->n && s->p[n] != '>')
             n++;
         if (n == s->n)
@@ -169,11 +169,12 @@ static bool tz_take_name(struct str *s)
 static bool take_time(struct str *s, int max_hours, int32_t *ret)
 {
     bool negative = is_at(s, '-');
-    if (!take(s, '-'))
-        (void)take(s, '+');
+    if (!tz_take(s, '-'))
+        (void)tz_take(s, '+');
     int hours, minutes = 0, seconds = 0;
-    if (!take_number(s, max_hours, &hours) || (take(s, ':') && !take_number(s, 59, &minutes)) ||
-        (take(s, ':') && !take_number(s, 59, &seconds)))
+    if (!tz_take_number(s, max_hours, &hours) ||
+        (tz_take(s, ':') && !tz_take_number(s, 59, &minutes)) ||
+        (tz_take(s, ':') && !tz_take_number(s, 59, &seconds)))
         return false;
     *ret = hours * 3600 + minutes * 60 + seconds;
     if (negative)
@@ -184,21 +185,22 @@ static bool take_time(struct str *s, int max_hours, int32_t *ret)
 static bool take_change(struct str *s, struct change *ret)
 {
     *ret = (struct change){.kind = BY_DAY, .time = 2 * 3600};
-    if (!take(s, ','))
+    if (!tz_take(s, ','))
         return false;
-    if (take(s, 'M')) {
+    if (tz_take(s, 'M')) {
         ret->kind = BY_WEEK;
-        if (!take_number(s, 12, &ret->month) || !take(s, '.') || !take_number(s, 5, &ret->week) ||
-            !take(s, '.') || !take_number(s, 6, &ret->day) || ret->month < 1 || ret->week < 1)
+        if (!tz_take_number(s, 12, &ret->month) || !tz_take(s, '.') ||
+            !tz_take_number(s, 5, &ret->week) || !tz_take(s, '.') ||
+            !tz_take_number(s, 6, &ret->day) || ret->month < 1 || ret->week < 1)
             return false;
-    } else if (take(s, 'J')) {
+    } else if (tz_take(s, 'J')) {
         ret->kind = BY_JULIAN;
-        if (!take_number(s, 365, &ret->day) || ret->day < 1)
+        if (!tz_take_number(s, 365, &ret->day) || ret->day < 1)
             return false;
-    } else if (!take_number(s, 365, &ret->day)) {
+    } else if (!tz_take_number(s, 365, &ret->day)) {
         return false;
     }
-    return !take(s, '/') || take_time(s, 167, &ret->time);
+    return !tz_take(s, '/') || take_time(s, 167, &ret->time);
 }
 
 /* Offsets stand there with the sign of POSIX: west of UTC is positive. */
@@ -222,7 +224,7 @@ static bool rule_read(struct str s, struct rule *ret)
     return take_change(&s, &ret->begins) && take_change(&s, &ret->ends) && s.n == 0;
 }
 
-/* --- reading the file -------------------------------------------------------------------------- */
+/* --- reading the file ------------------------------------------------------------------------- */
 
 struct header { /* counts of the header, in its order */
     uint32_t n_ut, n_std, n_leap, n_change, n_type, n_char;
@@ -319,7 +321,7 @@ void tz_free(struct tz *z)
     free(z);
 }
 
-/* --- use ---------------------------------------------------------------------------------------- */
+/* --- use -------------------------------------------------------------------------------------- */
 
 int32_t tz_offset(const struct tz *z, int64_t at, int64_t *ret_until)
 {

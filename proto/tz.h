@@ -23,8 +23,8 @@ void tz_free(struct tz *z);
 
 /* The offset at an instant; ret_until: when it may be another one, INT64_MAX for never. */
 int32_t tz_offset(const struct tz *z, int64_t at, int64_t *ret_until);
-/* The first instant at which the clock shows that local time or a later one: a time that comes twice
- * is taken the first time, and one that is skipped when the clock jumps over it. */
+/* The first instant at which the clock shows that local time or a later one: a time that comes
+ * twice is taken the first time, and one that is skipped when the clock jumps over it. */
 int64_t tz_instant(const struct tz *z, int64_t local);
 
 /* A day of the proleptic Gregorian calendar, counted from 1970-01-01. */

@@ -79,8 +79,16 @@ class Postgres:
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, **self.as_owner)
         if done.returncode != 0:
-            raise RuntimeError(f"{program}: {done.stdout[-2000:]}")
+            raise RuntimeError(f"{program}: {done.stdout[-2000:]}{self.said()}")
         return done.stdout
+
+    def said(self):
+        """The end of the server's own log."""
+        try:
+            with open(self.folder + "/log", encoding="utf-8", errors="replace") as file:
+                return file.read()[-2000:]
+        except OSError:
+            return ""
 
     def start(self):
         """Returns when it takes connections.  pg_ctl's log keeps the pipe of the caller closed."""
@@ -117,6 +125,7 @@ class Postgres:
 
     def kill(self):
         """kill -9 of all of it, as a crash; start() then repairs it."""
+        os.kill(self.pid, signal.SIGSTOP)  # it begins no more
         pids = self.processes()
         for pid in pids:
             try:
@@ -126,7 +135,8 @@ class Postgres:
         for pid in pids:
             while os.path.exists(f"/proc/{pid}") and not is_zombie(pid):
                 time.sleep(0.01)
-        os.unlink(self.data + "/postmaster.pid")
+        for lock in (self.data + "/postmaster.pid", *glob.glob(self.folder + "/.s.PGSQL.*.lock")):
+            os.unlink(lock)  # while nobody has taken leave of the dead one it counts as alive
 
     def sql(self, text, database="postgres"):
         return self.run("psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d",

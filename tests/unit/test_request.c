@@ -463,7 +463,8 @@ static void test_request_chat_has_one_place(void **state)
         {json(PLACED "'message':'x','edit':null}"), ERR_BAD_REQUEST,
          json("'edit' must be an id of 26 characters from the gateway")},
         {json(PLACED "'edit':'" TID "'}"), ERR_BAD_REQUEST,
-         json("'message' is missing: it must be a string of 1 byte or more")},
+         json("'message' is missing: it must be a string of 1 byte or more, or an array of 1 to 64 "
+              "parts: texts, and files with 'file_id', or with 'media_type' and 'data' (base64)")},
         {json(PLACED "'message':'x','reply_to':'" TID "','edit':'" TID "'}"), ERR_BAD_REQUEST,
          json("'edit' cannot be given together with 'reply_to'")},
         {json(PLACED "'message':'x','regenerate':'" TID "'}"), ERR_BAD_REQUEST,

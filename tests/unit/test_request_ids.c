@@ -211,7 +211,9 @@ static void test_verb_flags_are_those_of_the_wire(void **state)
     assert_int_equal(verb_flags(VERB_CANCEL_ALL), VERB_WRITES);
     assert_int_equal(verb_flags(VERB_WEBHOOKS), VERB_TASK);
     assert_int_equal(verb_flags(VERB_BRANCH), VERB_WRITES);
-    assert_int_equal(N_VERBS, 24);
+    assert_int_equal(verb_flags(VERB_SCHEDULE), VERB_WRITES);
+    assert_int_equal(verb_flags(VERB_SCHEDULES), 0);
+    assert_int_equal(N_VERBS, 28);
 }
 
 int main(void)
