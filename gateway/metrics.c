@@ -236,19 +236,6 @@ static void limits(struct server *s, struct buf *out, const char *name)
         buf_putf(out, "%s{limit=\"%s\"} %" PRIu64 "\n", name, names[i], s->hub.stats.limit_hits[i]);
 }
 
-static void schedule_runs(struct server *s, struct buf *out, const char *name)
-{
-    const uint64_t *n = s->hub.stats.schedule_runs;
-    metrics_put(out, name, "{outcome=\"started\"}", n[SCHEDULE_STARTED]);
-    metrics_put(out, name, "{outcome=\"missed\"}", n[SCHEDULE_MISSED]);
-    metrics_put(out, name, "{outcome=\"refused\"}", n[SCHEDULE_REFUSED]);
-}
-
-static void schedules(struct server *s, struct buf *out, const char *name)
-{
-    metrics_put(out, name, "", s->hub.n_schedules);
-}
-
 static void cache(struct server *s, struct buf *out, const char *name)
 {
     metrics_put(out, name, "", s->hub.cache.bytes);
@@ -540,9 +527,9 @@ static const struct metric metrics[] = {
      "Times that the log could not be copied into the database.", checkpoint_failures},
     {"holdfast_store_damages_total", COUNTER,
      "Times that events of a task were not on disk as they were written.", damages},
-    {"holdfast_schedules", GAUGE, "Messages that are scheduled now.", schedules},
+    {"holdfast_schedules", GAUGE, "Messages that are scheduled now.", metrics_schedules},
     {"holdfast_schedule_runs_total", COUNTER, "Times at which a schedule was due, by outcome.",
-     schedule_runs},
+     metrics_schedule_runs},
     {"holdfast_resume_total", COUNTER, "Resumes, by outcome.", resumes},
     {"holdfast_limit_hits_total", COUNTER, "Requests that met a limit.", limits},
     {"holdfast_requests_total", COUNTER, "Requests carried out, well or not, by verb.",

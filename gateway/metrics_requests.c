@@ -35,3 +35,16 @@ void metrics_audit_lines(struct server *s, struct buf *out, const char *name)
     buf_putf(out, "%s{outcome=\"written\"} %" PRIu64 "\n", name, stats.written);
     buf_putf(out, "%s{outcome=\"lost\"} %" PRIu64 "\n", name, stats.lost);
 }
+
+void metrics_schedule_runs(struct server *s, struct buf *out, const char *name)
+{
+    const uint64_t *n = s->hub.stats.schedule_runs;
+    metrics_put(out, name, "{outcome=\"started\"}", n[SCHEDULE_STARTED]);
+    metrics_put(out, name, "{outcome=\"missed\"}", n[SCHEDULE_MISSED]);
+    metrics_put(out, name, "{outcome=\"refused\"}", n[SCHEDULE_REFUSED]);
+}
+
+void metrics_schedules(struct server *s, struct buf *out, const char *name)
+{
+    metrics_put(out, name, "", s->hub.n_schedules);
+}

@@ -1,4 +1,5 @@
-/* metrics_requests -- rows of metrics.c: requests, why they were refused, the audit's lines.
+/* metrics_requests -- rows of metrics.c: requests, why they were refused, the audit's lines,
+ * what is scheduled.
  *
  * Thread:   loop.
  */
@@ -11,5 +12,7 @@ void metrics_requests(struct server *s, struct buf *out, const char *name);
 void metrics_request_errors(struct server *s, struct buf *out, const char *name);
 void metrics_refusals(struct server *s, struct buf *out, const char *name);
 void metrics_audit_lines(struct server *s, struct buf *out, const char *name);
+void metrics_schedules(struct server *s, struct buf *out, const char *name);
+void metrics_schedule_runs(struct server *s, struct buf *out, const char *name);
 
 #endif

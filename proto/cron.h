@@ -21,8 +21,9 @@ struct cron {
 };
 
 bool cron_parse(struct str text, struct cron *ret, const char **ret_why);
-/* The first time after an instant; -1: none within ten years, such as 30 February.  A time that the
- * clock skips comes when it jumps; one that it shows twice comes once, unless every hour is meant. */
+/* The first time after an instant; -1: none within ten years, such as 30 February.  A time that
+ * the clock skips comes when it jumps; one that it shows twice comes once, unless every hour is
+ * meant. */
 int64_t cron_next(const struct cron *c, const struct tz *z, int64_t after);
 
 #endif

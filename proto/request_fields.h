@@ -26,5 +26,7 @@ bool request_read_fields(struct decoding *d) MUST_USE;
 /* Copies a string's value into the block. */
 struct str request_keep(struct decoding *d, uint32_t node);
 struct str request_keep_str(struct decoding *d, struct str value);
+/* An array of messages, into to->context (request_context.c). */
+bool request_read_context(struct decoding *d, uint32_t node) MUST_USE;
 
 #endif
