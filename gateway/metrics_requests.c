@@ -36,15 +36,16 @@ void metrics_audit_lines(struct server *s, struct buf *out, const char *name)
     buf_putf(out, "%s{outcome=\"lost\"} %" PRIu64 "\n", name, stats.lost);
 }
 
-void metrics_schedule_runs(struct server *s, struct buf *out, const char *name)
-{
-    const uint64_t *n = s->hub.stats.schedule_runs;
-    metrics_put(out, name, "{outcome=\"started\"}", n[SCHEDULE_STARTED]);
-    metrics_put(out, name, "{outcome=\"missed\"}", n[SCHEDULE_MISSED]);
-    metrics_put(out, name, "{outcome=\"refused\"}", n[SCHEDULE_REFUSED]);
-}
-
 void metrics_schedules(struct server *s, struct buf *out, const char *name)
 {
-    metrics_put(out, name, "", s->hub.n_schedules);
+    buf_putf(out, "%s %" PRIu32 "\n", name, s->hub.n_schedules);
+}
+
+void metrics_schedule_runs(struct server *s, struct buf *out, const char *name)
+{
+    static const char *const outcomes[] = {"started", "missed", "refused"};
+    _Static_assert(countof(outcomes) == N_SCHEDULE_OUTCOMES, "by enum schedule_outcome");
+    for (size_t i = 0; i < countof(outcomes); i++)
+        buf_putf(out, "%s{outcome=\"%s\"} %" PRIu64 "\n", name, outcomes[i],
+                 s->hub.stats.schedule_runs[i]);
 }
