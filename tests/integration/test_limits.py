@@ -26,6 +26,8 @@ KEPT = {
     "inbox_messages": "test_full_inbox_refuses_and_keeps_what_it_acknowledged",
     "subscriptions": "test_subscriptions_are_limited",
     "store_mib_per_owner": "test_full_owner_is_refused_and_a_delete_makes_room",
+    "schedules": "test_schedules_of_all_and_of_one_owner_are_bounded",
+    "schedules_per_owner": "test_schedules_of_all_and_of_one_owner_are_bounded",
 }
 
 

@@ -90,7 +90,7 @@ def test_schedules_over_http_are_those_of_the_socket(gateway):
         assert gateway.http("POST", "/v1/schedules", "{}", head)[0] == 400
 
 
-def test_bounds_and_metrics():
+def test_schedules_of_all_and_of_one_owner_are_bounded():
     with Gateway({"limits": {"schedules": 3, "schedules_per_owner": 2}}) as gateway, Client(gateway) as client:
         fields = {"chat": {"message": "x"}, "every_s": 60}
         for _ in range(2):
