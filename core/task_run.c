@@ -273,7 +273,6 @@ void task_run(struct task *t)
     free(w->history);
     free(w->turns);
     w->history = w->turns = NULL;
-    t->fixed = task_fixed_drop_input(t->fixed);
     if (!t->run) {
         char why[320];
         enum task_error e = again ? TASK_ORPHANED : TASK_AGENT_ERROR;
@@ -283,6 +282,7 @@ void task_run(struct task *t)
     }
     t->phase = PHASE_RUNNING;
     task_budget_begin(t, spec.metadata);
+    t->fixed = task_fixed_drop_input(t->fixed); /* and with it what spec points to */
     if (again)
         task_resumed(t);
     else

@@ -154,7 +154,7 @@ static inline struct pg_proxy *pg_proxy_new(const char *server_folder)
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     snprintf(p->folder, sizeof p->folder, "/tmp/holdfast-proxy-XXXXXX");
     assert_non_null(mkdtemp(p->folder));
-    snprintf(p->server, sizeof p->server, "%s/.s.PGSQL.5432", server_folder);
+    snprintf(p->server, sizeof p->server, "%.80s/.s.PGSQL.5432", server_folder);
     snprintf(at.sun_path, sizeof at.sun_path, "%s/.s.PGSQL.5432", p->folder);
     for (size_t i = 0; i < PROXY_PAIRS; i++)
         p->pairs[i].client = p->pairs[i].server = -1;

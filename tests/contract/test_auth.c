@@ -279,6 +279,7 @@ static void test_auth_guests_of_one_cluster_are_the_same_everywhere(void **state
     auth_close(other);
     buf_done(&faults);
     buf_done(&made.token);
+    free(c.cluster.secret_file);
     assert_true(same && refused && !weak && said);
 }
 
