@@ -14,7 +14,7 @@ import threading
 import pytest
 
 from database import opened
-from gateway import WAIT_S, Gateway, run, script_agent, wait_until, wrongs
+from gateway import SANITIZE, WAIT_S, Gateway, run, script_agent, wait_until, wrongs
 from holdfast import new_id
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
@@ -273,7 +273,7 @@ def test_big_file_is_never_whole_in_memory(owner, gateway):
     assert file["size"] == size
     status, _, got = owner.ask("GET", f"{c}/files/{file['file_id']}")
     assert status == 200 and hashlib.sha256(got).hexdigest() == file["sha256"]
-    assert gateway.rss() - before < 16 << 20
+    assert gateway.rss() - before < 16 << 20 or SANITIZE  # which keeps what was freed
 
 
 # ---------------------------------------------------------------- the sweep
