@@ -87,6 +87,14 @@ static const struct {
                   {"last_error", offsetof(struct form, last_error)},
                   {"session", offsetof(struct form, session)}};
 
+static const struct {
+    const char *key;
+    size_t at; /* an int64_t, 0 when the key is missing */
+} form_counts[] = {{"tokens_in", offsetof(struct form, tokens_in)},
+                   {"tokens_out", offsetof(struct form, tokens_out)},
+                   {"message_in", offsetof(struct form, message_in)},
+                   {"message_out", offsetof(struct form, message_out)}};
+
 void form_put_state(const struct form *f, struct buf *out)
 {
     js_put_bool(out, "streams", f->streams);
@@ -95,6 +103,11 @@ void form_put_state(const struct form *f, struct buf *out)
         const struct buf *text = (const void *)((const char *)f + form_texts[i].at);
         if (text->len)
             js_put_field(out, form_texts[i].key, buf_str(text));
+    }
+    for (size_t i = 0; i < countof(form_counts); i++) {
+        const int64_t *n = (const void *)((const char *)f + form_counts[i].at);
+        if (*n)
+            js_put_int(out, form_counts[i].key, *n);
     }
     js_put_key(out, "calls");
     say_calls_put(&f->calls, out);
@@ -121,6 +134,12 @@ bool form_take_state(struct form *f, const struct js_doc *doc, uint32_t object)
             return false;
         if (node)
             js_value(doc, node, text);
+    }
+    for (size_t i = 0; i < countof(form_counts); i++) {
+        uint32_t node = js_get(doc, object, form_counts[i].key);
+        int64_t *n = (void *)((char *)f + form_counts[i].at);
+        if (node && (!js_int(doc, node, n) || *n < 0 || *n > MAX_SAFE_INTEGER))
+            return false;
     }
     return f->session.len == 0 || form_is_session(buf_str(&f->session));
 }
