@@ -226,14 +226,14 @@ static void schedule_advance(struct schedule *s, struct str last, struct str err
         js_done(&doc);
         return;
     }
-    if (schedule_is_once(&t) && last.p) {
+    if (schedule_is_once(&t) && last.p && t.next_at == s->due) {
         js_done(&doc);
         schedule_remove(s);
         return;
     }
-    int64_t now = h->clock.wall_ms, due = s->next_at;
+    int64_t now = h->clock.wall_ms;
     const struct tz *zone = schedule_zone(h, t.time_zone);
-    int64_t next = zone ? schedule_next(&t, zone, now > due ? now : due) : 0;
+    int64_t next = zone ? schedule_next(&t, zone, now > s->due ? now : s->due) : 0;
     struct buf number = {0}, json = {0};
     buf_putf(&number, "%lld", (long long)next);
     struct schedule_member changes[] = {
@@ -311,7 +311,8 @@ static void on_chat(void *arg, enum error e, struct str reply)
     s->request_key = NULL;
     if (h->closing)
         return;
-    if (e == ERR_OVERLOADED || e == ERR_INTERNAL) { /* no room, or the store cannot be read */
+    bool is_wanted = s->json && s->next_at; /* it was neither removed nor paused meanwhile */
+    if (is_wanted && (e == ERR_OVERLOADED || e == ERR_INTERNAL)) { /* no room, or no store */
         retry_later(s);
         return;
     }
@@ -328,7 +329,7 @@ static void on_chat(void *arg, enum error e, struct str reply)
 static char *request_key_of(const struct schedule *s)
 {
     struct buf text = {0}; /* longer than a client's can be */
-    buf_putf(&text, "%*s%s %lld", MAX_REQUEST_KEY + 1, "schedule ", s->id, (long long)s->next_at);
+    buf_putf(&text, "%*s%s %lld", MAX_REQUEST_KEY + 1, "schedule ", s->id, (long long)s->due);
     return buf_take(&text);
 }
 
@@ -381,6 +382,7 @@ static void on_fire(struct timer *timer)
     }
     if (!schedule_times_read(&h->doc, str_of(s->committed), &t))
         return;
+    s->due = s->next_at;
     if (revocations_have(&h->revocations, str_of(s->owner->name), h->clock.wall_ms)) {
         h->stats.schedule_runs[SCHEDULE_REFUSED]++;
         advance_with_error(s, STR("unauthorized"), STR("the owner was revoked"));

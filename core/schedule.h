@@ -32,6 +32,7 @@ struct schedule {
     char *committed;       /* NULL: not on disk yet */
     int64_t key, committed_key;
     int64_t next_at;  /* of what is committed; 0: never */
+    int64_t due;      /* the time that a chat is made for; next_at may change meanwhile */
     unsigned changes; /* on their way */
     bool retries;     /* the last try met no room */
     bool running;     /* a chat is on its way: */

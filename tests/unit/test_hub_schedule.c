@@ -245,6 +245,28 @@ static void test_schedule_waits_for_room(void **state)
     client_free(c);
 }
 
+/* While its chat is on its way it gets another time: that one stands. */
+static void test_schedule_that_is_changed_while_it_is_due_keeps_its_new_time(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    char id[TASK_ID_LEN + 1], more[100];
+    schedule(c, CHAT ",'not_before':1764280060000", id);
+    kit_hang(k, true);
+    kit_pass(k, MINUTE);
+    snprintf(more, sizeof more,
+             json("{'type':'reschedule','schedule_id':'%s','not_before':1764283600000}"), id);
+    session_receive(&c->session, str_of(more));
+    kit_hang(k, false);
+    kit_settle(k);
+    assert_int_equal(k->n_runs, 1);
+    say(c, "schedules", "\"id\":\"l\"", json("'next_at':1764283600000"), NULL);
+    kit_pass(k, HOUR);
+    assert_int_equal(k->n_runs, 2);
+    say(c, "schedules", "\"id\":\"m\"", json("'schedules':[]"), NULL);
+    client_free(c);
+}
+
 /* With the conversation its schedules go, in the same commit. */
 static void test_schedule_goes_with_its_conversation(void **state)
 {
@@ -304,6 +326,7 @@ int main(void)
         HUB_TEST(test_schedule_that_is_wrong_is_refused_by_name),
         HUB_TEST(test_schedules_have_a_limit),
         HUB_TEST(test_schedule_waits_for_room),
+        HUB_TEST(test_schedule_that_is_changed_while_it_is_due_keeps_its_new_time),
         HUB_TEST(test_schedule_goes_with_its_conversation),
         HUB_TEST(test_schedule_that_was_not_committed_is_not_due),
     };
