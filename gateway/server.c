@@ -36,7 +36,7 @@
 #define NOTICE_JOIN_MS 100 /* ends of tasks and processes that come so close are one turn */
 #define TICK_MS 1000
 #define CLOSE_WAIT_MS 500 /* how long clients may take for the close handshake */
-#define END_WAIT_MS 2000   /* at the stop, for everything that was told to end */
+#define END_WAIT_MS 2000  /* at the stop, for everything that was told to end */
 #define URL_MAX 4096
 #define EXIT_FENCED 75 /* EX_TEMPFAIL: to be started again (packaging/) */
 
@@ -299,17 +299,6 @@ static bool open_store(struct server *s)
     return true;
 }
 
-static bool lend_files(void *arg, struct str owner, struct str task_id, struct str parts,
-                       struct buf *out, char *ret_error)
-{
-    return files_lend(arg, owner, task_id, parts, out, ret_error);
-}
-
-static void take_files_back(void *arg, struct str task_id)
-{
-    files_return(arg, task_id);
-}
-
 /* With the store in memory no row would name them after a restart. */
 static bool open_files(struct server *s)
 {
@@ -322,7 +311,7 @@ static bool open_files(struct server *s)
         return true;
     s->files = s->front.files =
         files_open(&s->loop, &s->hub, s->config->data, &file_folder_ops, folder);
-    s->lender = (struct lender){lend_files, take_files_back, s->files};
+    s->lender = files_lender(s->files);
     http_files_init(&s->front);
     return true;
 }
