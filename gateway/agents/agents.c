@@ -183,9 +183,11 @@ static void build_react(const struct builder *b, const struct config_agent *from
                                        .tools = to->tools,
                                        .n_tools = to->n_tools,
                                        .mcp = h->mcp,
+                                       .lender = b->lender,
                                        .budget = to->budget,
                                        .max_turns = from->max_turns};
     to->asks_budget = true;
+    to->takes_files = h->models != NULL;
     to->ops = &agent_react_ops;
     to->settings = &h->react;
 }
