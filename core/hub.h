@@ -179,6 +179,7 @@ struct hub {
     struct list notice_puts;   /* of sources other than tasks: not committed (notice_source.c) */
     bool notices_may_go;       /* room was made since they were looked at */
     struct list waiting_calls; /* calls that wait for a commit */
+    struct list naming;        /* chats whose files were looked up, and may end (chat_files.c) */
     struct timer patience;     /* runs while commits fail: ends their waiting */
     struct timer notice_join;  /* armed: a turn waits for notices that may join it */
     struct list zones;         /* time zones that were read (schedule.c) */
