@@ -156,6 +156,7 @@ struct owner *owner_ref(struct hub *h, struct str name)
     }
     struct owner *o = xcalloc(sizeof *o);
     o->name = xstrdup(name);
+    o->slot = slot_of(name);
     o->refs = 1;
     feed_init(&o->watch);
     list_init(&o->schedules);

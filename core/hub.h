@@ -137,6 +137,7 @@ struct hub_stats {
 struct owner {
     struct map_node node;
     char *name;
+    unsigned slot;
     uint32_t refs;   /* sessions, tasks, conversations, requests */
     uint32_t n_live; /* tasks */
     uint32_t n_schedules;

@@ -147,7 +147,8 @@ static void schedule_stage(struct schedule *s)
                                 .hook = STR(OUTBOX_SCHEDULES),
                                 .id = str_of(s->id),
                                 .at = h->clock.wall_ms,
-                                .body = buf_str(&body)};
+                                .body = buf_str(&body),
+                                .slot = s->owner->slot};
     journal_put(&h->journal, &(struct op){.kind = OP_OUTBOX_PUT,
                                           .done = on_change,
                                           .ref = change_new(s),

@@ -24,5 +24,9 @@ static inline void slots_add(struct slots *s, unsigned slot)
 {
     s->bits[slot / 64] |= (uint64_t)1 << slot % 64;
 }
+static inline void slots_take(struct slots *s, unsigned slot)
+{
+    s->bits[slot / 64] &= ~((uint64_t)1 << slot % 64);
+}
 
 #endif

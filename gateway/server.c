@@ -17,6 +17,7 @@
 #include "gateway/base/log.h"
 #include "gateway/base/secret_line.h"
 #include "gateway/base/zone.h"
+#include "gateway/cluster/cluster.h"
 #include "gateway/descriptors.h"
 #include "gateway/faces/faces.h"
 #include "gateway/fetch/fetch.h"
@@ -296,6 +297,7 @@ static bool open_store(struct server *s)
                   LOG_TEXT("why", "cannot create a thread or a reader"));
         return false;
     }
+    s->cluster = s->front.cluster = cluster_open(&s->loop, &s->hub, s->pg);
     return true;
 }
 
@@ -546,6 +548,7 @@ static void server_stop(struct server *s)
     files_stop(s->files);
     if (s->store_thread) /* first: lws closes a descriptor twice, and it must still be free */
         store_thread_close(s->store_thread, NULL, NULL);
+    cluster_close(s->cluster);
     uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup, &s->sigchld};
     for (size_t i = 0; i < countof(signals); i++)
         if (signals[i]->data)

@@ -21,6 +21,7 @@
 #include "gateway/store/store_thread.h"
 #include "gateway/tools/tool_terminal.h"
 
+struct cluster;
 struct fetcher;
 struct files;
 struct kept;
@@ -49,6 +50,7 @@ struct server {
     void *store; /* the backend, of either kind */
     const struct store_ops *store_ops;
     struct store_thread *store_thread;
+    struct cluster *cluster;
 
     uv_signal_t sigterm, sigint, sighup, sigchld;
 

@@ -1,7 +1,6 @@
 /* The journal: as SQLite's (store_sqlite_journal.c), with one row for each commit that brings
- * lines, whose number is the batch's.  Rows belong to an incarnation; those of earlier ones are
- * read at the start, in the order in which they were written, and go when no task has lines left in
- * them. */
+ * lines, whose number is the batch's.  Rows belong to an incarnation; a start makes those of its
+ * own name's earlier ones its own. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@ struct pg_tail {
     struct map_node node;
     struct list at;
     int64_t task_key;
-    struct pg_row row; /* the oldest row with live lines of it */
+    int64_t row; /* the oldest one with live lines of it */
 };
 
 struct pg_change {
@@ -47,13 +46,14 @@ struct pg_found {
     bool exists;
     unsigned slot;
     uint64_t sealed; /* last line in blocks */
-    struct pg_row row;
+    int64_t row;
     uint64_t first, last; /* live lines; last 0: none */
     struct buf bytes;
 };
 
 struct pg_scan {
     struct pg_conn *conn;
+    int64_t incarnation, first_row; /* first_row: 1 without any */
     struct map tasks;
     struct list live;
     size_t n_live;
@@ -65,11 +65,11 @@ static struct map_key pg_found_key(const struct map_node *node)
     return key_of(&container_of(node, const struct pg_found, node)->task_key);
 }
 
-static int row_is_odd(struct pg_scan *scan, struct pg_row row)
+static int row_is_odd(struct pg_scan *scan, int64_t row)
 {
     snprintf(scan->conn->error, sizeof scan->conn->error,
-             "row %" PRId64 " of node %" PRId64 " in the journal is not as it was written", row.n,
-             row.incarnation);
+             "row %" PRId64 " of node %" PRId64 " in the journal is not as it was written", row,
+             scan->incarnation);
     return STORE_CORRUPT;
 }
 
@@ -89,29 +89,33 @@ static void found_add(struct pg_scan *scan, int64_t task_key, struct buf *keys)
     pg_keys_add(keys, task_key);
 }
 
+int pg_ask_sealed(struct pg_conn *conn, const struct buf *keys, PGresult **ret)
+{
+    struct pg_call c;
+    pg_begin(&c, conn, PG_SEALED);
+    pg_array(&c, keys);
+    return pg_ask(&c, ret);
+}
+
 /* Asks which of a page's tasks exist, and what of theirs is in blocks. */
-static int ask_sealed(struct pg_scan *scan, const PGresult *rows)
+static int ask_found(struct pg_scan *scan, const PGresult *rows)
 {
     struct buf keys = {0};
     int status = STORE_OK;
     pg_keys_begin(&keys);
     for (int i = 0; i < PQntuples(rows) && status == STORE_OK; i++) {
-        struct str bytes = pg_col(rows, i, 2);
+        struct str bytes = pg_col(rows, i, 1);
         while (status == STORE_OK && bytes.n) {
             struct journal_entry e;
             if (journal_entry_take(&bytes, &e))
                 found_add(scan, e.task_key, &keys);
             else
-                status = row_is_odd(
-                    scan, (struct pg_row){pg_col_int(rows, i, 0), pg_col_int(rows, i, 1)});
+                status = row_is_odd(scan, pg_col_int(rows, i, 0));
         }
     }
     PGresult *r = NULL;
     if (status == STORE_OK && pg_keys_n(&keys) > 0) {
-        struct pg_call c;
-        pg_begin(&c, scan->conn, PG_SEALED);
-        pg_array(&c, &keys);
-        status = pg_ask(&c, &r);
+        status = pg_ask_sealed(scan->conn, &keys, &r);
         for (int i = 0; status == STORE_OK && i < PQntuples(r); i++) {
             struct pg_found *f = pg_found_get(scan, pg_col_int(r, i, 0));
             ASSERT(f);
@@ -125,7 +129,7 @@ static int ask_sealed(struct pg_scan *scan, const PGresult *rows)
     return status;
 }
 
-static int take_entry(struct pg_scan *scan, struct pg_row row, const struct journal_entry *e)
+static int take_entry(struct pg_scan *scan, int64_t row, const struct journal_entry *e)
 {
     struct pg_found *f = pg_found_get(scan, e->task_key);
     ASSERT(f);
@@ -140,7 +144,7 @@ static int take_entry(struct pg_scan *scan, struct pg_row row, const struct jour
         snprintf(scan->conn->error, sizeof scan->conn->error,
                  "row %" PRId64 " of node %" PRId64 " in the journal: event %" PRIu64
                  " of the task with key %" PRId64 " follows its event %" PRIu64,
-                 row.n, row.incarnation, e->first, e->task_key, f->last);
+                 row, scan->incarnation, e->first, e->task_key, f->last);
         return STORE_CORRUPT;
     }
     f->last = e->last;
@@ -149,7 +153,7 @@ static int take_entry(struct pg_scan *scan, struct pg_row row, const struct jour
     return STORE_OK;
 }
 
-static int take_row(struct pg_scan *scan, struct pg_row row, struct str bytes)
+static int take_row(struct pg_scan *scan, int64_t row, struct str bytes)
 {
     struct journal_entry e;
     int status = STORE_OK;
@@ -160,22 +164,24 @@ static int take_row(struct pg_scan *scan, struct pg_row row, struct str bytes)
 
 static int pg_scan_rows(struct pg_scan *scan)
 {
-    struct pg_row last = {0, 0};
+    int64_t last = INT64_MIN;
     int status = STORE_OK;
     for (bool more = true; more && status == STORE_OK;) {
         struct pg_call c;
         PGresult *r;
         pg_begin(&c, scan->conn, PG_JOURNAL_ROWS);
-        pg_int(&c, last.incarnation);
-        pg_int(&c, last.n);
+        pg_int(&c, scan->incarnation);
+        pg_int(&c, last);
         pg_int(&c, PAGE_ROWS);
         status = pg_ask(&c, &r);
         if (status == STORE_OK)
-            status = ask_sealed(scan, r);
+            status = ask_found(scan, r);
         int n = status == STORE_OK ? PQntuples(r) : 0;
         for (int i = 0; i < n && status == STORE_OK; i++) {
-            last = (struct pg_row){pg_col_int(r, i, 0), pg_col_int(r, i, 1)};
-            status = take_row(scan, last, pg_col(r, i, 2));
+            if (last == INT64_MIN)
+                scan->first_row = pg_col_int(r, i, 0);
+            last = pg_col_int(r, i, 0);
+            status = take_row(scan, last, pg_col(r, i, 1));
         }
         more = n == PAGE_ROWS;
         PQclear(r);
@@ -184,9 +190,10 @@ static int pg_scan_rows(struct pg_scan *scan)
 }
 
 /* All of one state, also while others write. */
-static int pg_scan(struct pg_scan *scan, struct pg_conn *conn, bool want_bytes)
+static int pg_scan(struct pg_scan *scan, struct pg_conn *conn, int64_t incarnation, bool want_bytes)
 {
-    *scan = (struct pg_scan){.conn = conn, .want_bytes = want_bytes};
+    *scan = (struct pg_scan){
+        .conn = conn, .incarnation = incarnation, .first_row = 1, .want_bytes = want_bytes};
     map_init(&scan->tasks, secret, pg_found_key);
     list_init(&scan->live);
     int status = pg_run_plain(conn, PG_SNAPSHOT);
@@ -239,11 +246,12 @@ static int pg_tails_fill(struct pg_scan *scan, const struct slots *slots, struct
     return STORE_OK;
 }
 
-int pg_tails_load(struct pg_conn *conn, const struct slots *slots, struct pg_tails *ret)
+int pg_tails_load(struct pg_conn *conn, int64_t incarnation, const struct slots *slots,
+                  struct pg_tails *ret)
 {
     struct pg_scan scan;
     struct pg_tails t = {0};
-    int status = pg_scan(&scan, conn, true);
+    int status = pg_scan(&scan, conn, incarnation, true);
     if (status == STORE_OK)
         status = pg_tails_fill(&scan, slots, &t);
     pg_scan_done(&scan);
@@ -270,7 +278,7 @@ static struct pg_tail *pg_tail_find(const struct pg_journal *j, int64_t task_key
     return node ? container_of(node, struct pg_tail, node) : NULL;
 }
 
-static void pg_tail_add(struct pg_journal *j, int64_t task_key, struct pg_row row)
+static void pg_tail_add(struct pg_journal *j, int64_t task_key, int64_t row)
 {
     struct pg_tail *t = xcalloc(sizeof *t);
     t->task_key = task_key;
@@ -312,7 +320,7 @@ void pg_journal_done(struct pg_journal *j)
 int pg_journal_load(struct pg_journal *j, struct pg_conn *conn)
 {
     struct pg_scan scan;
-    int status = pg_scan(&scan, conn, false);
+    int status = pg_scan(&scan, conn, j->incarnation, false);
     if (status == STORE_OK) {
         while (!list_is_empty(&j->order))
             pg_tail_remove(j, oldest(j));
@@ -320,7 +328,7 @@ int pg_journal_load(struct pg_journal *j, struct pg_conn *conn)
             const struct pg_found *f = list_item(at, struct pg_found, at);
             pg_tail_add(j, f->task_key, f->row);
         }
-        j->has_old = true; /* there may be some: the first cut that could finds out */
+        j->first = scan.first_row;
     }
     pg_scan_done(&scan);
     pg_journal_rollback(j);
@@ -357,17 +365,8 @@ void pg_journal_drop(struct pg_journal *j, int64_t task_key)
 static void pg_cut(struct pg_journal *j, struct pg_conn *conn, int64_t n)
 {
     const struct pg_tail *t = oldest(j);
-    bool ours = !t || t->row.incarnation == j->incarnation;
-    int64_t live = t ? t->row.n : n;
+    int64_t live = t ? t->row : n;
     struct pg_call c;
-    if (!ours)
-        return;
-    if (j->has_old) {
-        pg_begin(&c, conn, PG_JOURNAL_CUT_OLD);
-        pg_int(&c, j->incarnation);
-        pg_send(&c);
-        j->cuts_old = true;
-    }
     if (live - j->first < CUT_ROWS)
         return;
     j->cut_to = live < j->first + CUT_MOST ? live : j->first + CUT_MOST;
@@ -424,19 +423,17 @@ void pg_journal_commit(struct pg_journal *j, int64_t n)
         const struct pg_change *change = &j->changes[i];
         struct pg_tail *t = pg_tail_find(j, change->task_key);
         if (change->has_lines && !t && tail_is_there(j, change->task_key))
-            pg_tail_add(j, change->task_key, (struct pg_row){j->incarnation, n});
+            pg_tail_add(j, change->task_key, n);
         else if (!change->has_lines && t)
             pg_tail_remove(j, t);
     }
     j->first = j->cut_to;
-    j->has_old = j->has_old && !j->cuts_old;
     pg_journal_rollback(j); /* starts anew from here */
 }
 
 void pg_journal_rollback(struct pg_journal *j)
 {
     j->cut_to = j->first;
-    j->cuts_old = false;
     j->n_changes = 0;
     free(j->there);
     j->there = NULL;

@@ -60,7 +60,7 @@ int pg_ask_tails(struct pg_reader *r, const struct query *q, struct answer *ret)
     if (!r->tails.at || r->tails_at != commits) {
         pg_tails_done(&r->tails);
         r->tails_at = commits;
-        status = pg_tails_load(&r->conn, q->slots, &r->tails);
+        status = pg_tails_load(&r->conn, r->store->incarnation, q->slots, &r->tails);
     }
     for (size_t i = 0; i < r->tails.n && status == STORE_OK; i++) {
         const struct block *b = r->tails.at[i];
