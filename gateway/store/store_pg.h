@@ -65,6 +65,8 @@ void store_pg_view(struct store_pg *store, struct store_view *ret);
 int64_t store_pg_incarnation(const struct store_pg *store);
 /* Whether the lease is sure, by this machine's clock since the last sign of life was sent. */
 bool store_pg_is_trusted(const struct store_pg *store);
+msec_t store_pg_lease_left(const struct store_pg *store); /* as long as it is sure; 0: it is not */
+uint64_t store_pg_takeovers(const struct store_pg *store);
 void store_pg_advertise(struct store_pg *store, const char *address);
 /* Slots in which nothing is staged, nor will be: they become nobody's with the next sign of life,
  * which the view shows. */

@@ -286,7 +286,7 @@ struct pg_tails {
     struct block **at;
     size_t n;
 };
-/* Of one incarnation's. */
+/* Those in one incarnation's rows. */
 int pg_tails_load(struct pg_conn *conn, int64_t incarnation, const struct slots *slots,
                   struct pg_tails *ret);
 /* The last line of each task that is in blocks, of those that exist: rows of key, line, slot. */
@@ -355,10 +355,8 @@ int pg_newest_read(struct pg_conn *conn, char ret[TASK_ID_LEN + 1]);
 int pg_backends_end(struct pg_conn *conn, const char *name, int pid);
 int64_t pg_lease_ms(const struct store_pg *s);
 int64_t pg_boot_ms(void); /* CLOCK_BOOTTIME: it goes on while the machine sleeps */
-/* Slots that are a node's share of all, when it is the nth of so many. */
-unsigned pg_share(size_t nth, size_t n);
 
-/* store_pg_view.c: the newest of the nodes and the slots; what is known of slots is only added to. */
+/* store_pg_view.c: the newest of the nodes; of the slots, those that have moved since. */
 int pg_view_read(struct pg_conn *conn, struct store_view *view, char names[STORE_NODES_MAX][48],
                  int64_t *last_moved);
 

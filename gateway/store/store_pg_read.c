@@ -409,6 +409,7 @@ static int pg_ask_outbox(struct pg_reader *r, const struct query *q, struct answ
             .id = arena_str(&ret->chunks, pg_col(rows, i, 2)),
             .at = pg_col_int(rows, i, 3),
             .body = arena_str(&ret->chunks, body),
+            .slot = (unsigned)pg_col_int(rows, i, 5),
         };
     }
     PQclear(rows);

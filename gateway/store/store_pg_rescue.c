@@ -1,6 +1,6 @@
-/* What a dead node left.  The lines in its journal become blocks, behind those that there are; then
- * its rows go, and its slots are nobody's.  Each piece holds the dead node's row, so that several
- * who do it at once do it one after the other, and one that comes late finds no row. */
+/* A dead node's rows, put in order.  The lines in its journal become blocks, behind those that
+ * there are; then its rows go, and its slots are nobody's.  Each piece holds the dead node's row:
+ * several who do it at once do it one after the other, and one that comes late finds none. */
 #include <stdlib.h>
 
 #include "gateway/store/store_pg_private.h"
