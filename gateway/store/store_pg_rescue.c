@@ -83,7 +83,7 @@ static int put_tails(struct pg_conn *conn, struct block *const *tails, size_t n)
 
 static int rescue_lines(struct pg_conn *conn, int64_t incarnation)
 {
-    struct pg_tails tails;
+    struct tails tails;
     int status = pg_tails_load(conn, incarnation, NULL, &tails);
     if (status < 0)
         return status;
@@ -97,7 +97,7 @@ static int rescue_lines(struct pg_conn *conn, int64_t incarnation)
         status = rescue_end(conn, status);
         at += n;
     }
-    pg_tails_done(&tails);
+    tails_done(&tails);
     return status;
 }
 
