@@ -170,6 +170,25 @@ export const statusOf = (task: Task | null): string | undefined => useTask(task)
 export const textOf = (task: Task | null): string => useTask(task).text;
 `;
 
+const TRANSPORT = `
+import { connect, type Client } from "@holdfast/client";
+import { HoldfastChatTransport, uiMessages } from "@holdfast/client/ai-sdk";
+import type { ChatTransport, UIMessage } from "ai";
+
+export const transportOf = (client: Client): ChatTransport<UIMessage> => new HoldfastChatTransport(client);
+export const messagesOf = (client: Client): UIMessage[] => uiMessages(client.conversation("c-1"));
+`;
+
+test("its transport is one of the AI SDK, by its types", async () => {
+  await write("transport.ts", TRANSPORT);
+  const ai = fileURLToPath(new URL("../../../../tests/clients/node_modules/ai", import.meta.url));
+  const compilerOptions = { strict: true, noEmit: true, target: "ES2022", lib: ["ES2022", "DOM"], module: "ESNext" };
+  const paths = { ai: [ai], react: [bin("@types/react")] };
+  const more = { moduleResolution: "Bundler", skipLibCheck: true, types: [], paths };
+  await write("tsconfig.json", JSON.stringify({ compilerOptions: { ...compilerOptions, ...more }, files: ["transport.ts"] }));
+  await run(process.execPath, [bin("typescript/bin/tsc"), "-p", "."], { cwd: project }).catch(({ stdout }) => assert.fail(stdout));
+});
+
 /** The same for CommonJS modules, which cannot have `await` at the top. */
 const inCjs = (text) => text.replace(/const \{ tasks[\s\S]*$/, "");
 
