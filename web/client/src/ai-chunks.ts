@@ -75,6 +75,7 @@ class Writer {
       case "progress":
         return this.#data(event, data, event);
       case "child":
+      case "file":
       case "message":
       case "custom":
         return this.#data(event, data);
