@@ -6,6 +6,7 @@ import { gateway } from "./gateway";
 import { watchForNews } from "./notify";
 import { Announcer } from "./parts/Announcer";
 import { Bar } from "./parts/Bar";
+import { ConversationMenu, type Target } from "./parts/ConversationMenu";
 import { Composer, type Field, type Wish } from "./parts/Composer";
 import { Shortcuts } from "./parts/Shortcuts";
 import { Side } from "./parts/Side";
@@ -59,6 +60,7 @@ export function App() {
   const title = useLeaveWhenGone(id);
   const [side, setSide] = useState(false);
   const [tray, setTray] = useState(false);
+  const [menuOf, setMenuOf] = useState<Target | null>(null);
   const field = useRef<Field>(null);
   const { fresh, acknowledge } = useFresh(conversation);
   const inBackground = inTray(conversation.tasks).filter(({ live }) => live).length;
@@ -78,6 +80,11 @@ export function App() {
     setSide(false);
     write();
   }, [write]);
+  const gone = (deleted: string) => {
+    if (deleted === id) goTo(null);
+    setSide(false);
+    write();
+  };
   const toggleTray = useCallback(() => setTray((open) => !open), []);
   const stop = useCallback(() => {
     void runningIn(conversation)?.cancel({ tree: true }).catch(() => {});
@@ -101,7 +108,7 @@ export function App() {
       <a className="skip" href="#message" onClick={(event) => (event.preventDefault(), write())}>
         To the message field
       </a>
-      <Side current={id} begin={begin} leave={() => setSide(false)} />
+      <Side current={id} begin={begin} leave={() => setSide(false)} showMenu={setMenuOf} />
       {side && <div id="shade" onClick={() => setSide(false)} />}
       <main>
         <Bar
@@ -109,7 +116,7 @@ export function App() {
           isNew={id === null}
           menu={{ open: side, show: () => setSide(true) }}
           tray={{ open: tray, toggle: toggleTray, running: inBackground, fresh: fresh.size }}
-          gone={() => goTo(null)}
+          showMenu={setMenuOf}
         />
         <WhyNot />
         {isSignedOut ? (
@@ -127,6 +134,7 @@ export function App() {
         )}
       </main>
       {tray && <Tray conversation={conversation} fresh={fresh} acknowledge={acknowledge} close={toggleTray} />}
+      <ConversationMenu target={menuOf} gone={gone} />
       <Announcer key={conversation.id} conversation={conversation} />
       <Shortcuts write={write} begin={begin} tray={toggleTray} escape={escape} />
     </div>

@@ -4,6 +4,7 @@ import type { Conversation, Turn } from "@holdfast/client";
 import { edit, messagesOf, type Versions as Its } from "@holdfast/client/branches";
 import { useState } from "react";
 import TextareaAutosize from "react-textarea-autosize";
+import { isComposing } from "../keyboard";
 import { CopyButton } from "./CopyButton";
 import { Icon } from "./Icon";
 import { Versions } from "./Versions";
@@ -47,8 +48,9 @@ function Editor({ turn, input, conversation, done }: Omit<Props, "versions"> & {
       className="asked editor"
       onSubmit={(event) => (event.preventDefault(), ask())}
       onKeyDown={(event) => {
+        if (isComposing(event)) return;
         if (event.key === "Escape") done();
-        else if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) ask();
+        else if (event.key === "Enter" && !event.shiftKey) ask();
         else return;
         event.preventDefault();
         event.stopPropagation();

@@ -8,6 +8,7 @@ import { forwardRef, useImperativeHandle, useRef, useState, type FormEvent, type
 import TextareaAutosize from "react-textarea-autosize";
 import { gateway } from "../gateway";
 import { useKept } from "../kept";
+import { isComposing } from "../keyboard";
 import { askToNotify } from "../notify";
 import { useWatched } from "../watch";
 import { number } from "../words";
@@ -47,9 +48,6 @@ function roomFor(text: string): { used: number; most: number } {
   const used = text.length * 6 < most * NEAR ? 0 : new TextEncoder().encode(JSON.stringify(text)).length;
   return { used, most };
 }
-
-/** Safari reports no composition for the Enter that ends one (WebKit bug 165004). */
-const isComposing = ({ nativeEvent, keyCode }: KeyboardEvent) => nativeEvent.isComposing || keyCode === 229;
 
 export const Composer = forwardRef<Field, Props>(({ name, running, ask, stop, last }, handle) => {
   const { agents } = useWatched(gateway);
