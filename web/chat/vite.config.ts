@@ -20,6 +20,7 @@ export default defineConfig({
   resolve: {
     alias: {
       "@holdfast/client/branches": here("../client/src/branches.ts"),
+      "@holdfast/client/files": here("../client/src/files.ts"),
       "@holdfast/client": here("../client/src/index.ts"),
     },
     dedupe: ["react", "react-dom"],

@@ -2,12 +2,14 @@
 
 import type { Conversation } from "@holdfast/client";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { attachmentsOf } from "./files";
 import { gateway } from "./gateway";
 import { watchForNews } from "./notify";
 import { Announcer } from "./parts/Announcer";
 import { Bar } from "./parts/Bar";
 import { ConversationMenu, type Target } from "./parts/ConversationMenu";
 import { Composer, type Field, type Wish } from "./parts/Composer";
+import { DropZone } from "./parts/DropZone";
 import { Shortcuts } from "./parts/Shortcuts";
 import { Side } from "./parts/Side";
 import { SignIn } from "./parts/SignIn";
@@ -95,6 +97,14 @@ export function App() {
     setTray(false);
     write();
   }, [side, tray, stop, write]);
+  const attachments = attachmentsOf(conversation.id);
+  const take = useCallback(
+    (files: Iterable<File>) => {
+      attachments.add(files);
+      write();
+    },
+    [attachments, write],
+  );
   const edit = useCallback((text: string) => field.current?.put(text), []);
   const lastAsked = () => conversation.turns.findLast(({ input }) => input !== null)?.input ?? "";
 
@@ -129,7 +139,8 @@ export function App() {
               ask={(message) => ask({ message, agent: undefined, background: false })}
               edit={edit}
             />
-            <Composer ref={field} name={id ?? ""} running={running} ask={ask} stop={stop} last={lastAsked} />
+            <DropZone take={take} />
+            <Composer ref={field} name={id ?? ""} attachments={attachments} running={running} ask={ask} stop={stop} last={lastAsked} />
           </>
         )}
       </main>

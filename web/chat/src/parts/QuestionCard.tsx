@@ -10,7 +10,7 @@ import { Icon } from "./Icon";
 interface Choice {
   id: string;
   name: string;
-  /** What it means for an approval: `allow_once`, `allow_always`, `reject_once` … */
+  /** Its meaning for an approval: `allow_once`, `allow_always`, `reject_once` … */
   kind: string;
 }
 
