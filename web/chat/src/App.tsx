@@ -10,6 +10,7 @@ import { Bar } from "./parts/Bar";
 import { ConversationMenu, type Target } from "./parts/ConversationMenu";
 import { Composer, type Field, type Wish } from "./parts/Composer";
 import { DropZone } from "./parts/DropZone";
+import { Schedules } from "./parts/Schedules";
 import { Shortcuts } from "./parts/Shortcuts";
 import { Side } from "./parts/Side";
 import { SignIn } from "./parts/SignIn";
@@ -62,6 +63,7 @@ export function App() {
   const title = useLeaveWhenGone(id);
   const [side, setSide] = useState(false);
   const [tray, setTray] = useState(false);
+  const [later, setLater] = useState<string | null>(null);
   const [menuOf, setMenuOf] = useState<Target | null>(null);
   const field = useRef<Field>(null);
   const { fresh, acknowledge } = useFresh(conversation);
@@ -105,6 +107,10 @@ export function App() {
     },
     [attachments, write],
   );
+  const closeLater = () => {
+    setLater(null);
+    write();
+  };
   const edit = useCallback((text: string) => field.current?.put(text), []);
   const lastAsked = () => conversation.turns.findLast(({ input }) => input !== null)?.input ?? "";
 
@@ -140,11 +146,12 @@ export function App() {
               edit={edit}
             />
             <DropZone take={take} />
-            <Composer ref={field} name={id ?? ""} attachments={attachments} running={running} ask={ask} stop={stop} last={lastAsked} />
+            <Composer ref={field} name={id ?? ""} attachments={attachments} running={running} ask={ask} stop={stop} later={setLater} last={lastAsked} />
           </>
         )}
       </main>
       {tray && <Tray conversation={conversation} fresh={fresh} acknowledge={acknowledge} close={toggleTray} />}
+      <Schedules text={later} conversationId={id} close={closeLater} done={() => field.current?.clear()} />
       <ConversationMenu target={menuOf} gone={gone} />
       <Announcer key={conversation.id} conversation={conversation} />
       <Shortcuts write={write} begin={begin} tray={toggleTray} escape={escape} />

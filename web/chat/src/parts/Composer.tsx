@@ -27,6 +27,8 @@ export interface Field {
   focus(): void;
   /** Inserts a text before the field's own. */
   put(text: string): void;
+  /** Its text is wanted no more. */
+  clear(): void;
 }
 
 interface Props {
@@ -38,6 +40,8 @@ interface Props {
   running: Task | undefined;
   ask(wish: Wish): void;
   stop(): void;
+  /** Opens what sends this text later. */
+  later(text: string): void;
   /** The last question. */
   last(): string;
 }
@@ -54,7 +58,7 @@ function roomFor(text: string, files: number): { used: number; most: number } {
   return { used, most };
 }
 
-export const Composer = forwardRef<Field, Props>(({ name, attachments, running, ask, stop, last }, handle) => {
+export const Composer = forwardRef<Field, Props>(({ name, attachments, running, ask, stop, later, last }, handle) => {
   const { agents } = useWatched(gateway);
   const { items, parts, isBusy } = useWatched(attachments);
   const [draft, setDraft] = useKept(`holdfast.draft.${name}`, sessionStorage);
@@ -74,7 +78,7 @@ export const Composer = forwardRef<Field, Props>(({ name, attachments, running, 
     setDraft(isEmpty ? text : `${text}\n\n${draft}`);
     field.current!.focus();
   };
-  useImperativeHandle(handle, () => ({ focus: () => field.current!.focus(), put }));
+  useImperativeHandle(handle, () => ({ focus: () => field.current!.focus(), put, clear: () => setDraft("") }));
 
   const submit = (event?: FormEvent) => {
     event?.preventDefault();
@@ -144,16 +148,18 @@ export const Composer = forwardRef<Field, Props>(({ name, attachments, running, 
         onPaste={onPaste}
       />
       {used > most * NEAR && (
-        <p id="room" role={isTooLong ? "alert" : undefined}>
-          {isTooLong
-            ? `Too long by ${number(used - most)} bytes. Shorten it, or send it in parts. `
-            : `${number(used)} of ${number(most)} bytes`}
+        <div className="room">
+          <p id="room" role={isTooLong ? "alert" : undefined}>
+            {isTooLong
+              ? `Too long by ${number(used - most)} bytes. Shorten it, or send it in parts.`
+              : `${number(used)} of ${number(most)} bytes`}
+          </p>
           {isTooLong && (
             <button id="as-file" type="button" className="quiet" onClick={asFile}>
               Attach it as a file
             </button>
           )}
-        </p>
+        </div>
       )}
       <div className="composer-bar">
         <input
@@ -178,6 +184,16 @@ export const Composer = forwardRef<Field, Props>(({ name, attachments, running, 
         >
           <Icon name="clip" />
         </button>
+        <button
+          id="later"
+          type="button"
+          className="icon-button"
+          aria-label="Send later"
+          title="Send later, or again and again"
+          onClick={() => later(draft)}
+        >
+          <Icon name="clock" />
+        </button>
         {agents.length > 1 && (
           <select id="agent" aria-label="Agent" value={agent} onChange={(event) => setChosen(event.target.value)}>
             {agents.map(({ name: each, description }) => (
@@ -195,7 +211,7 @@ export const Composer = forwardRef<Field, Props>(({ name, attachments, running, 
           title="The answer goes into the tray; you are told when it is there"
           onClick={toggle}
         >
-          <Icon name="tray" /> Background
+          <Icon name="tray" /> <span>Background</span>
         </button>
         <span className="hint">
           <kbd>Enter</kbd> sends, <kbd>Shift</kbd> <kbd>Enter</kbd> is a new line

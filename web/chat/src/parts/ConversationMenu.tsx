@@ -91,7 +91,7 @@ export function ConversationMenu({ target, gone }: Props) {
           </div>
         </form>
       </dialog>
-      <dialog ref={remove} aria-label="Delete the conversation" onClose={() => from?.focus()}>
+      <dialog ref={remove} aria-label="Delete the conversation">
         <h2>Delete “{title}”?</h2>
         <p>Its tasks are stopped, and everything that was said goes. There is no way back.</p>
         <div className="row end">
