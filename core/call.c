@@ -58,10 +58,14 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
     c->session = who->session;
     if (h->o.told && who->from)
         c->from = xstrdup(str_of(who->from));
+    if (who->traceparent && c->req.verb == VERB_CHAT)
+        c->traceparent = xstrdup(str_of(who->traceparent));
     c->reply = reply;
     c->arg = arg;
     c->replied = &replied;
-    if ((verb_flags(c->req.verb) & VERB_WRITES) && !hub_can_write(h))
+    if (!hub_serves(h, c->owner) || !hub_is_trusted(h))
+        call_fail(c, ERR_OVERLOADED, "another gateway serves this owner, or will in a moment");
+    else if ((verb_flags(c->req.verb) & VERB_WRITES) && !hub_can_write(h))
         call_fail(c, ERR_OVERLOADED, "the store accepts no writes now");
     else
         verbs[c->req.verb](c);
@@ -82,6 +86,7 @@ static void done(struct call *c)
     if (c->replied)
         *c->replied = true;
     list_remove(&c->waits);
+    list_remove(&c->naming);
     if (c->conversation)
         conversation_unref(c->conversation);
     owner_unref(c->hub, c->owner);
@@ -90,6 +95,7 @@ static void done(struct call *c)
     buf_done(&c->out);
     placing_free(c->placing);
     free(c->from);
+    free(c->traceparent);
     free(c);
 }
 
@@ -109,8 +115,14 @@ void call_finish(struct call *c, enum error e, struct str line)
     buf_done(&copy);
 }
 
+/* Another home may have changed since what was carried out here: it may not be told.  A session
+ * holds its lines back until the lease is sure again, when they are true; others cannot wait. */
 void call_reply(struct call *c, struct str line)
 {
+    if (!c->session && !hub_is_trusted(c->hub)) {
+        call_fail(c, ERR_OVERLOADED, "this gateway cannot tell now whether it was carried out");
+        return;
+    }
     call_finish(c, ERR_NONE, line);
 }
 
@@ -195,6 +207,7 @@ static void on_patience(struct timer *timer)
 void calls_init(struct hub *h)
 {
     list_init(&h->waiting_calls);
+    list_init(&h->naming);
     h->patience.fire = on_patience;
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/task_trace.h"
 #include "proto/parts.h"
 
 /* First in, first out: it starts when no other chat or notice task of the conversation is under
@@ -54,8 +55,8 @@ static void ask_history(struct task *t);
 
 void task_try_start(struct task *t)
 {
-    if (t->hub->restoring || t->hub->abandoned || t->phase != PHASE_PENDING ||
-        list_is_in(&t->in_wait))
+    if (!slots_has(&t->hub->open, slot_of(task_owner(t))) || t->hub->abandoned ||
+        t->phase != PHASE_PENDING || list_is_in(&t->in_wait))
         return;
     if (t->hub->draining && task_goes_on(t))
         return; /* the next gateway starts it */
@@ -244,6 +245,10 @@ void task_run(struct task *t)
 {
     if (!may_run(t))
         return;
+    if (!hub_is_trusted(t->hub)) { /* another home may have ended it: nothing begins after that */
+        list_push(&t->hub->unsure, &t->in_wait);
+        return;
+    }
     bool again = t->phase == PHASE_RESUMING;
     struct task_work *w = task_work(t);
     struct buf parent = {0};
@@ -262,6 +267,9 @@ void task_run(struct task *t)
                             .parent = buf_str(&parent),
                             .metadata = rec.metadata.p ? rec.metadata : STR("null"),
                             .attempt = w->attempt ? w->attempt : 1};
+    struct task_trace trace;
+    if (task_trace_of(spec.task_id, spec.metadata, t->hub->o.traced, t->hub->o.trace_share, &trace))
+        spec.trace = &trace.own;
     char error[256] = "";
     if (!again && parts_have_file(spec.parts) && !t->agent->takes_files)
         snprintf(error, sizeof error, "the agent takes no files, and the message has one");

@@ -58,6 +58,7 @@ static void pg_close(void *store)
     struct store_pg *s = store;
     if (!s)
         return;
+    pg_watch_stop(s);
     pg_node_leave(s);
     pg_conn_close(&s->writer);
     pg_journal_done(&s->journal);
@@ -129,7 +130,7 @@ static void pg_reader_close(void *reader)
     struct pg_reader *r = reader;
     if (!r)
         return;
-    pg_tails_done(&r->tails);
+    tails_done(&r->tails);
     pg_conn_close(&r->conn);
     free(r);
 }
