@@ -160,6 +160,11 @@ void task_free_questions(struct task *t);
 void task_on_moot(void *task, struct str input_id); /* from the adapter */
 /* At a start: an input_required or input_received in the task's events. */
 void task_restore_question(struct task *t, const struct event_parts *line);
+/* The run is there again, and the askers with it: they are told what was answered before that. */
+void task_hear_answers(struct task *t);
+/* Before that: whether the budget has asked this, and whether a call waits for an approval. */
+bool task_is_budget_question(const struct task *t, struct str input_id);
+bool task_awaits_approval(const struct task *t, struct str call_id);
 /* The run is there again: open questions may expire. */
 void task_arm_questions(struct task *t);
 void task_disarm_questions(struct task *t);
