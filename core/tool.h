@@ -61,6 +61,7 @@ struct tool {
     void (*answer)(struct tool_job *job, struct str answer);
     void *settings; /* for start and asks */
     const char *says;
+    bool gives_file; /* its output is a file, a JSON object, that the task names from then on */
 };
 
 /* A question of a job. */

@@ -310,7 +310,8 @@ static bool open_files(struct server *s)
     if (!folder)
         return true;
     s->files = s->front.files =
-        files_open(&s->loop, &s->hub, s->config->data, &file_folder_ops, folder);
+        files_open(&s->loop, &s->hub, s->config->data,
+                   (int64_t)s->config->rim_limits.file_mib << 20, &file_folder_ops, folder);
     s->lender = files_lender(s->files);
     http_files_init(&s->front);
     return true;
