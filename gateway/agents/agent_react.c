@@ -163,6 +163,20 @@ static void commit_turn(struct run *r)
     r->teller.events.when_committed(r->teller.task);
 }
 
+/* NULL: nobody traces the task. */
+static const struct trace_context *begin_turn_trace(struct run *r)
+{
+    char name[32];
+    if (!r->trace.is_there)
+        return NULL;
+    r->turn_trace = r->trace.context;
+    if (!r->settings->traces) /* the caller's trace goes on, and there is no span of ours in it */
+        return &r->turn_trace;
+    snprintf(name, sizeof name, "turn %u", ++r->n_traced);
+    trace_child_id(&r->trace.context, str_of(name), r->turn_trace.span_id);
+    return &r->turn_trace;
+}
+
 static void react_on_files(void *user)
 {
     react_set_state(react_run_of(user), REACT_READ);
@@ -198,8 +212,10 @@ static struct model_turn *ask_model(struct run *r, char *ret_error)
     struct model_turn *turn = NULL;
     react_tools_put(&r->tools, &tools);
     react_files_put(&r->files, model, talk_str(&r->talk), &messages);
-    struct model_request request = {
-        .messages = buf_str(&messages), .tools = buf_str(&tools), .may_be_empty = r->has_called};
+    struct model_request request = {.messages = buf_str(&messages),
+                                    .tools = buf_str(&tools),
+                                    .may_be_empty = r->has_called,
+                                    .trace = begin_turn_trace(r)};
     if (r->files.fault)
         snprintf(ret_error, 256, "%s", r->files.fault);
     else
@@ -473,6 +489,8 @@ static struct run *run_new(const struct react_settings *s, const struct run_spec
         talk_put_parts(&r->talk, TALK_USER, spec->parts, true);
     else
         talk_put(&r->talk, TALK_USER, spec->input, true);
+    trace_keep(&r->trace, spec->trace);
+    r->n_traced = spec->attempt << 16; /* an earlier gateway's turns have other ids */
     budget_init(&r->budget, &s->budget, spec->metadata, (msec_t)uv_now(s->loop));
     stepper_init(&r->stepper, s->loop, 0, react_on_step, r);
     return r;

@@ -71,8 +71,10 @@ static bool save_is_on(struct file_save *s)
         save_free(s);
         return false;
     }
-    if (s->files->closing)
+    if (s->files->closing) {
         save_fail(s, "the gateway is stopping");
+        return false;
+    }
     return s->done != NULL;
 }
 
