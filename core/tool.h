@@ -62,6 +62,7 @@ struct tool {
     void (*answer)(struct tool_job *job, struct str answer);
     void *settings; /* for start and asks */
     const char *says;
+    bool gives_file; /* its output is a file, a JSON object, that the task names from then on */
 };
 
 /* A question of a job. */
@@ -74,6 +75,8 @@ struct tool_question {
 /* Between start and done, never from inside start or stop; user is that of start. */
 struct tool_talk {
     void (*progress)(void *user, double progress, struct str note); /* 0 to 1 */
+    /* The job gives a file, a JSON object, that the task names from then on; NULL: it cannot. */
+    void (*file)(void *user, struct str file);
     /* False: it cannot be asked.  One question at a time. */
     bool (*ask)(void *user, const struct tool_question *question);
 };

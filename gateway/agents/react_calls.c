@@ -246,7 +246,21 @@ static void on_job_progress(void *user, double progress, struct str note)
     buf_done(&clean);
 }
 
-static const struct tool_talk job_talk = {.progress = on_job_progress, .ask = on_job_ask};
+static void on_job_file(void *user, struct str file)
+{
+    struct react_call *call = user;
+    struct teller *t = call->calls->teller;
+    if (call->state != CALL_OPEN)
+        return;
+    teller_begin(t);
+    js_put_field(&t->data, "call_id", str_of(call->id));
+    buf_putc(&t->data, ',');
+    buf_put(&t->data, file.p + 1, file.n - 2);
+    teller_tell(t, EVENT_FILE, STR_NULL);
+}
+
+static const struct tool_talk job_talk = {
+    .progress = on_job_progress, .file = on_job_file, .ask = on_job_ask};
 
 struct call_name {
     char text[16];
