@@ -37,6 +37,7 @@ struct hub_limits {
     uint32_t subscriptions;                  /* of one session */
     uint32_t task_webhooks;                  /* of one task; 0: tasks have none */
     uint32_t schedules, schedules_per_owner; /* 0 of an owner: nothing can be scheduled */
+    uint32_t shares_per_owner;               /* 0: nothing can be shared */
     uint32_t requests_per_second, burst;
     uint32_t message_bytes;
 };
@@ -69,7 +70,10 @@ struct hub_options {
     /* Called when a request is over, with what it was answered: before its memory goes.  NULL:
      * nobody needs to know. */
     void (*told)(void *arg, const struct call *c, enum error e);
-    void *arg; /* of deleted, fenced and told */
+    /* Appends a token with these claims (members without braces), signed with the gateway's own
+     * key; NULL: it has none, and nothing can be shared. */
+    bool (*sign)(void *arg, struct str claims, struct buf *out);
+    void *arg; /* of deleted, fenced, told and sign */
     /* Appends a file of the time zone database (proto/tz.h); NULL: there is only UTC. */
     bool (*zone_read)(struct str name, struct buf *out);
 };
@@ -86,6 +90,7 @@ enum hub_limit {
     LIMIT_STORE,
     LIMIT_STORE_PER_OWNER,
     LIMIT_SCHEDULES,
+    LIMIT_SHARES,
     N_LIMITS
 };
 
@@ -141,6 +146,8 @@ struct owner {
     uint32_t n_live; /* tasks */
     uint32_t n_schedules;
     struct list schedules; /* by id */
+    uint32_t n_grants;
+    struct list grants; /* oldest first */
     struct feed watch;
 };
 
@@ -178,6 +185,7 @@ struct hub {
     struct timer notice_join;  /* armed: a turn waits for notices that may join it */
     struct list zones;         /* time zones that were read (schedule.c) */
     uint32_t n_schedules;
+    struct list handovers;  /* codes (grant.c) */
     struct timer ask_again; /* armed: a record could not be read, and somebody waits for it */
     bool draining;
     bool abandoned; /* nothing starts any more */
@@ -195,7 +203,8 @@ void hub_done(struct hub *h);
  * is called when all of it is committed; no request may come earlier. */
 void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg);
 
-struct owner *owner_ref(struct hub *h, struct str name); /* found or made */
+struct owner *owner_find(struct hub *h, struct str name); /* NULL: nothing of his is live */
+struct owner *owner_ref(struct hub *h, struct str name);  /* found or made */
 void owner_unref(struct hub *h, struct owner *o);
 
 /* The stream of a live, or recently read, task; NULL when it must be looked up in the store. */

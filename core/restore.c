@@ -9,6 +9,7 @@
  *   4. when all of it is committed, the hub is ready, and runs begin again. */
 #include <stdlib.h>
 
+#include "core/grant.h"
 #include "core/hub.h"
 #include "core/notice.h"
 #include "core/schedule.h"
@@ -349,6 +350,7 @@ static struct task *find_task(const struct restore *r, int64_t key)
 }
 
 static void ask_schedules(struct restore *r);
+static void ask_grants(struct restore *r);
 
 static void on_schedules(void *arg, int status, struct answer *answer)
 {
@@ -361,10 +363,12 @@ static void on_schedules(void *arg, int status, struct answer *answer)
         schedule_restore(r->hub, &answer->outbox[i]);
         r->after = (uint64_t)answer->outbox[i].key;
     }
-    if (answer->more)
+    if (answer->more) {
         ask_schedules(r);
-    else
-        repair_next(r);
+        return;
+    }
+    r->after = 0;
+    ask_grants(r);
 }
 
 static void ask_schedules(struct restore *r)
@@ -376,6 +380,34 @@ static void ask_schedules(struct restore *r)
                               .limit = PAGE,
                               .max_bytes = 1 << 20},
               on_schedules, r);
+}
+
+static void on_grants(void *arg, int status, struct answer *answer)
+{
+    struct restore *r = arg;
+    if (status < 0) {
+        repair_finish(r, status);
+        return;
+    }
+    for (size_t i = 0; i < answer->n_outbox; i++) {
+        grant_restore(r->hub, &answer->outbox[i]);
+        r->after = (uint64_t)answer->outbox[i].key;
+    }
+    if (answer->more)
+        ask_grants(r);
+    else
+        repair_next(r);
+}
+
+static void ask_grants(struct restore *r)
+{
+    hub_query(r->hub,
+              &(struct query){.kind = QUERY_OUTBOX,
+                              .key = STR(OUTBOX_GRANTS),
+                              .after = r->after,
+                              .limit = PAGE,
+                              .max_bytes = 1 << 20},
+              on_grants, r);
 }
 
 static void ask_held(struct restore *r);

@@ -36,7 +36,7 @@
 #define NOTICE_JOIN_MS 100 /* ends of tasks and processes that come so close are one turn */
 #define TICK_MS 1000
 #define CLOSE_WAIT_MS 500 /* how long clients may take for the close handshake */
-#define END_WAIT_MS 2000   /* at the stop, for everything that was told to end */
+#define END_WAIT_MS 2000  /* at the stop, for everything that was told to end */
 #define URL_MAX 4096
 #define EXIT_FENCED 75 /* EX_TEMPFAIL: to be started again (packaging/) */
 
@@ -63,8 +63,7 @@ static void report_damage(const char *task_id, uint64_t seq)
                       LOG_TEXT("why", "its events are not on disk as they were written"));
 }
 
-/* Logs ids and codes, never contents.  A busy gateway ends more tasks than anybody can read
- * lines. */
+/* Logs ids and codes, never contents; a busy gateway ends more tasks than anybody can read of. */
 static void report_task(const struct task_record *t)
 {
     enum task_status status = t->state.status;
@@ -190,8 +189,7 @@ static void report_store(struct server *s)
 static void server_on_fenced(void *arg)
 {
     struct server *s = arg;
-    log_event(LEVEL_ERROR, "store", "fenced",
-              LOG_TEXT("why", "another gateway has taken this store over"));
+    log_event(LEVEL_ERROR, "store", "fenced", LOG_TEXT("why", "another gateway has it now"));
     s->fenced = s->stopped = true;
 }
 
@@ -334,10 +332,14 @@ static void on_deleted(void *arg, struct str owner, struct str conversation_id)
     agents_forget(s->config, s->agents, s->n_agents, owner, conversation_id);
 }
 
+static bool on_sign(void *arg, struct str claims, struct buf *out)
+{
+    return front_sign(&((struct server *)arg)->front, claims, out);
+}
+
 static void on_told(void *arg, const struct call *c, enum error e)
 {
-    struct server *s = arg;
-    audited_call(s->audit, c, e);
+    audited_call(((struct server *)arg)->audit, c, e);
 }
 
 static bool open_audit(struct server *s)
@@ -381,6 +383,7 @@ static bool open_hub(struct server *s)
         .fenced = server_on_fenced,
         .deleted = on_deleted,
         .zone_read = zone_read,
+        .sign = on_sign,
         .told = s->audit ? on_told : NULL,
         .arg = s};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);

@@ -36,6 +36,12 @@ static void face_refuse(struct exchange *x, const struct request_fault *fault)
     buf_done(&line);
 }
 
+static void face_request(struct exchange *x, struct request *req)
+{
+    struct asker who = http_asker(x, NULL);
+    x->call = hub_request(x->front->hub, &who, req, face_replied, x);
+}
+
 static void face_ask(struct exchange *x, bool follows)
 {
     struct face_http *own = x->own;
@@ -50,8 +56,7 @@ static void face_ask(struct exchange *x, bool follows)
     else if (follows)
         sse_follow(x, &req);
     else
-        x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL, x->from}, &req,
-                              face_replied, x);
+        face_request(x, &req);
 }
 
 static void face_go_on(struct exchange *x, enum face_next next)

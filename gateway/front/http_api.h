@@ -87,7 +87,8 @@ struct exchange {
     bool held;             /* the body is not read now */
     bool sends;            /* its kind writes the answer */
     struct owner *owner, *quota;
-    char from[NET_TEXT]; /* its address, or "operator" */
+    struct rights *rights; /* a reference; NULL: all of the owner's */
+    char from[NET_TEXT];   /* its address, or "operator" */
     int64_t expires_at_ms;
     struct call *call;          /* in progress */
     struct admin_wait *waiting; /* the same, for a request of the operator */
@@ -121,11 +122,18 @@ void http_api_tick(struct front *f);         /* once a second: late bodies, peer
 int http_api_writable(struct exchange *x);
 void http_api_closed(struct exchange *x); /* frees it; NULL is allowed */
 
+/* session: where subscriptions go, or NULL. */
+static inline struct asker http_asker(struct exchange *x, struct session *session)
+{
+    return (struct asker){x->owner, x->quota, session, x->from, x->rights, x->expires_at_ms};
+}
+
 /* In http_route.c.  A route's absence was answered: NULL. */
 #define NO_SUCH_FILE "no such file"
 enum method http_method(struct lws *wsi);
 const struct route *http_route_find(struct exchange *x, enum method method, const char *path);
 void http_api_make_guest(struct exchange *x);
+void http_api_take_handover(struct exchange *x);
 /* Stops reading the body, or reads it again. */
 void http_api_hold(struct exchange *x, bool hold);
 /* The answer has been written. */

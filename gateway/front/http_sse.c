@@ -55,12 +55,12 @@ void sse_follow(struct exchange *x, struct request *req)
         return;
     }
     session_init(&x->session, x->front->hub, &sse_ops, x);
-    session_adopt(&x->session, x->owner, x->quota, x->expires_at_ms);
+    const struct asker who = http_asker(x, &x->session);
+    session_adopt(&x->session, &who);
     x->streams = true;
     x->is_plain = http_is_1_0(x->wsi);
     list_push(&x->front->streams, &x->all);
     x->session.from = x->from;
-    const struct asker who = {x->owner, x->quota, &x->session, x->from};
     struct call *c = hub_request(x->front->hub, &who, req, on_resumed, x);
     if (c)
         x->call = c;

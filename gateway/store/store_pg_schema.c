@@ -99,10 +99,14 @@ static const char indexes_1[] =
     "CREATE INDEX tasks_with_events_of ON tasks (owner, task_key)"
     " WHERE status >= 2 AND first <= head;";
 
+/* enum conversation_flag. */
+static const char script_2[] =
+    "ALTER TABLE conversations ADD COLUMN IF NOT EXISTS flags bigint NOT NULL DEFAULT 0;";
+
 struct script {
     const char *tables, *indexes;
 };
-static const struct script scripts[] = {{script_1, indexes_1}};
+static const struct script scripts[] = {{script_1, indexes_1}, {script_2, ""}};
 
 /* --- columns ---------------------------------------------------------------------------------- */
 

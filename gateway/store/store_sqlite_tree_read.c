@@ -47,7 +47,7 @@ static int ask_tip(struct sql_reader *r, const struct query *q, struct answer *r
     struct sql_call c = asked_in(&r->conn, STMT_TIP, q);
     bool sound = true;
     if (sql_step(&c)) {
-        sound = sql_is_sound(&c, 0, 0, 8);
+        sound = sql_is_sound(&c, 0, 0, 9);
         ret->tip = arena_str(&ret->chunks, sql_col(&c, 7));
         ret->tip_task = arena_str(&ret->chunks, sql_col(&c, 8));
     }

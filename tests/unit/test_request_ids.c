@@ -8,7 +8,7 @@
 static bool decode(struct str line)
 {
     request_done(&request);
-    return request_decode(&doc, line, &request, &fault);
+    return request_decode(&doc, line, false, &request, &fault);
 }
 
 /* Each verb about a task, with its other fields right. */
