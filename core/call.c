@@ -108,6 +108,8 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
         c->req.actor = c->rights->actor;
     if (h->o.told && who->from)
         c->from = xstrdup(str_of(who->from));
+    if (who->traceparent && c->req.verb == VERB_CHAT)
+        c->traceparent = xstrdup(str_of(who->traceparent));
     c->reply = reply;
     c->arg = arg;
     c->replied = &replied;
@@ -134,6 +136,7 @@ static void done(struct call *c)
     if (c->replied)
         *c->replied = true;
     list_remove(&c->waits);
+    list_remove(&c->naming);
     if (c->conversation)
         conversation_unref(c->conversation);
     owner_unref(c->hub, c->owner);
@@ -144,6 +147,7 @@ static void done(struct call *c)
     rights_unref(c->rights);
     free(c->request_key);
     free(c->from);
+    free(c->traceparent);
     free(c);
 }
 
@@ -249,6 +253,7 @@ static void on_patience(struct timer *timer)
 void calls_init(struct hub *h)
 {
     list_init(&h->waiting_calls);
+    list_init(&h->naming);
     h->patience.fire = on_patience;
 }
 

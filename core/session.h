@@ -114,7 +114,12 @@ void session_adopt(struct session *s, const struct asker *who);
 /* As the one who asks: session or NULL, for HTTP's sake. */
 static inline struct asker session_asker(const struct session *s, struct session *to)
 {
-    return (struct asker){s->owner, s->quota, to, s->from, s->rights, s->expires_at_ms};
+    return (struct asker){.owner = s->owner,
+                          .quota = s->quota,
+                          .session = to,
+                          .from = s->from,
+                          .rights = s->rights,
+                          .expires_at_ms = s->expires_at_ms};
 }
 
 /* One whole message from the client, valid UTF-8. */

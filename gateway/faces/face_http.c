@@ -36,12 +36,6 @@ static void face_refuse(struct exchange *x, const struct request_fault *fault)
     buf_done(&line);
 }
 
-static void face_request(struct exchange *x, struct request *req)
-{
-    struct asker who = http_asker(x, NULL);
-    x->call = hub_request(x->front->hub, &who, req, face_replied, x);
-}
-
 static void face_ask(struct exchange *x, bool follows)
 {
     struct face_http *own = x->own;
@@ -51,12 +45,13 @@ static void face_ask(struct exchange *x, bool follows)
     struct request_fault fault;
     struct str conversation = a->conversation_id.len ? buf_str(&a->conversation_id) : STR_NULL;
     struct str task = a->task_id.len ? buf_str(&a->task_id) : STR_NULL;
+    struct asker who = http_asker(x);
     if (!request_from_body(&h->doc, a->verb, conversation, task, buf_str(&a->body), &req, &fault))
         face_refuse(x, &fault);
     else if (follows)
         sse_follow(x, &req);
     else
-        face_request(x, &req);
+        x->call = hub_request(h, &who, &req, face_replied, x);
 }
 
 static void face_go_on(struct exchange *x, enum face_next next)

@@ -354,7 +354,8 @@ static bool is_let_in(struct conn *c, const struct face_frame *frame, struct ide
     }
     struct owner *owner = owner_ref(h, name);
     struct owner *quota = owner_ref(h, who->quota[0] ? str_of(who->quota) : name);
-    const struct asker asker = {owner, quota, NULL, NULL, who->rights, who->expires_at_ms};
+    const struct asker asker = {
+        .owner = owner, .quota = quota, .rights = who->rights, .expires_at_ms = who->expires_at_ms};
     session_adopt(&c->session, &asker);
     owner_unref(h, owner);
     owner_unref(h, quota);

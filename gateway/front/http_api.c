@@ -46,6 +46,7 @@ static enum error identify(struct exchange *x, char *why, size_t n)
         x->expires_at_ms = who.expires_at_ms;
         x->rights = who.rights;
         address_text(f, x->wsi, x->from);
+        x->traceparent = http_head_value(x->wsi, "traceparent:");
     }
     buf_done(&who.token);
     free(bearer);
@@ -251,11 +252,12 @@ static void carry_out(struct exchange *x)
         http_api_fail(x, fault.code, fault.message);
         return;
     }
-    const struct asker who = http_asker(x, NULL);
-    if (x->route->is_events)
+    if (x->route->is_events) {
         sse_follow(x, &req);
-    else
+    } else {
+        struct asker who = http_asker(x);
         x->call = hub_request(h, &who, &req, on_reply, x);
+    }
 }
 
 static int api_run(struct exchange *x)
@@ -551,5 +553,6 @@ void http_api_closed(struct exchange *x)
     free(x->task_id);
     free(x->agent);
     free(x->origin);
+    free(x->traceparent);
     free(x);
 }

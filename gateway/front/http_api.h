@@ -89,6 +89,7 @@ struct exchange {
     struct owner *owner, *quota;
     struct rights *rights; /* a reference; NULL: all of the owner's */
     char from[NET_TEXT];   /* its address, or "operator" */
+    char *traceparent;     /* of its head; NULL: none */
     int64_t expires_at_ms;
     struct call *call;          /* in progress */
     struct admin_wait *waiting; /* the same, for a request of the operator */
@@ -113,6 +114,16 @@ struct exchange {
     struct list all;         /* in the front's list of streams */
 };
 
+static inline struct asker http_asker(struct exchange *x)
+{
+    return (struct asker){.owner = x->owner,
+                          .quota = x->quota,
+                          .from = x->from,
+                          .rights = x->rights,
+                          .expires_at_ms = x->expires_at_ms,
+                          .traceparent = x->traceparent};
+}
+
 /* Whether the path belongs to the API. */
 bool http_api_serves(const char *path);
 int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path);
@@ -121,12 +132,6 @@ int http_api_body_ended(struct exchange *x); /* the body is whole, and so is the
 void http_api_tick(struct front *f);         /* once a second: late bodies, peers that left */
 int http_api_writable(struct exchange *x);
 void http_api_closed(struct exchange *x); /* frees it; NULL is allowed */
-
-/* session: where subscriptions go, or NULL. */
-static inline struct asker http_asker(struct exchange *x, struct session *session)
-{
-    return (struct asker){x->owner, x->quota, session, x->from, x->rights, x->expires_at_ms};
-}
 
 /* In http_route.c.  A route's absence was answered: NULL. */
 #define NO_SUCH_FILE "no such file"

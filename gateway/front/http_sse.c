@@ -55,7 +55,8 @@ void sse_follow(struct exchange *x, struct request *req)
         return;
     }
     session_init(&x->session, x->front->hub, &sse_ops, x);
-    const struct asker who = http_asker(x, &x->session);
+    struct asker who = http_asker(x);
+    who.session = &x->session;
     session_adopt(&x->session, &who);
     x->streams = true;
     x->is_plain = http_is_1_0(x->wsi);
