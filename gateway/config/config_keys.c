@@ -303,6 +303,8 @@ static const struct key limit_keys[] = {
      INT(config, limits.schedules, 1, 10000000, 100000)},
     {"schedules_per_owner", "messages that one owner may schedule; 0 for none",
      INT(config, limits.schedules_per_owner, 0, 10000, 100)},
+    {"shares_per_owner", "links and members that one owner may have; 0 for none",
+     INT(config, limits.shares_per_owner, 0, 10000, 100)},
     {"store_mib_per_owner", "one owner's share of the store",
      INT(config, rim_limits.store_mib_per_owner, 1, 1LL << 30, 0),
      .computed = "a tenth of retention.store_gib"},

@@ -321,7 +321,7 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
                 "A2A-Extensions, A2A-Version, Accept, Authorization, Cache-Control, "
                 "Content-Disposition, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, "
                 "MCP-Protocol-Version, MCP-Session-Id, OpenAI-Organization, OpenAI-Project, "
-                "Pragma, Range, Upload-Offset, User-Agent, "
+                "Pragma, Prefer, Range, Upload-Offset, User-Agent, "
                 "X-Requested-With, X-Stainless-Arch, X-Stainless-Helper-Method, "
                 "X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, "
                 "X-Stainless-Retry-Count, X-Stainless-Runtime, "
