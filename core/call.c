@@ -58,6 +58,8 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
     c->session = who->session;
     if (h->o.told && who->from)
         c->from = xstrdup(str_of(who->from));
+    if (who->traceparent && c->req.verb == VERB_CHAT)
+        c->traceparent = xstrdup(str_of(who->traceparent));
     c->reply = reply;
     c->arg = arg;
     c->replied = &replied;
@@ -92,6 +94,7 @@ static void done(struct call *c)
     buf_done(&c->out);
     placing_free(c->placing);
     free(c->from);
+    free(c->traceparent);
     free(c);
 }
 

@@ -32,12 +32,14 @@ struct asker {
     struct owner *quota; /* against whom live tasks count: the owner, or all guests of an address */
     struct session *session; /* where subscriptions go; NULL for HTTP */
     const char *from;        /* its address, or "operator"; NULL: nobody needs to know */
+    const char *traceparent; /* of the request's head; NULL: none */
 };
 
 struct call {
     struct hub *hub;
     struct owner *owner, *quota;
-    char *from; /* of the asker, when the hub tells of requests */
+    char *from;        /* of the asker, when the hub tells of requests */
+    char *traceparent; /* of a chat; NULL: none */
     struct request req;
     struct session *session; /* where subscriptions go; NULL for HTTP, or when it has ended */
     call_reply_fn reply;     /* NULL when nobody waits for it any more */

@@ -8,6 +8,7 @@
 #include "core/notice.h"
 #include "core/session.h"
 #include "proto/parts.h"
+#include "proto/trace.h"
 
 struct claim {
     struct map_node node;
@@ -166,25 +167,37 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     return ERR_NONE;
 }
 
-/* The request's metadata with its budget as a member, which is how the task keeps it. */
-static struct str put_metadata(const struct request *r, struct js_doc *doc, struct buf *out)
+/* The members that the gateway adds to the request's metadata, which is how the task keeps them: its
+ * budget; its caller's trace, unless the metadata have one. */
+static void put_added(const struct call *c, bool has_trace, struct buf *out)
 {
-    if (!r->budget.p)
+    struct trace_context caller;
+    if (c->req.budget.p)
+        js_put_raw(out, METADATA_BUDGET, c->req.budget);
+    if (!has_trace && c->traceparent && traceparent_read(str_of(c->traceparent), &caller))
+        js_put_field(out, METADATA_TRACE, str_of(c->traceparent));
+}
+
+static struct str put_metadata(const struct call *c, struct js_doc *doc, struct buf *out)
+{
+    const struct request *r = &c->req;
+    if (!r->budget.p && !c->traceparent)
         return r->metadata;
-    buf_putc(out, '{');
-    js_put_raw(out, METADATA_BUDGET, r->budget);
     bool given = r->metadata.p && js_parse(doc, r->metadata.p, r->metadata.n, JS_OURS);
+    buf_putc(out, '{');
+    put_added(c, given && js_get(doc, 0, METADATA_TRACE), out);
     for (uint32_t i = given ? js_first(doc, 0) : 0; given && i < js_end(doc, 0);
          i = js_next(doc, i + 1)) {
-        if (js_is(doc, i, METADATA_BUDGET))
+        if (r->budget.p && js_is(doc, i, METADATA_BUDGET))
             continue;
-        buf_putc(out, ',');
+        if (out->len > 1)
+            buf_putc(out, ',');
         js_copy(doc, i, out);
         buf_putc(out, ':');
         js_copy(doc, i + 1, out);
     }
     buf_putc(out, '}');
-    return buf_str(out);
+    return out->len > 2 || r->metadata.p ? buf_str(out) : STR_NULL;
 }
 
 /* The files that the message names live as long as the task does. */
@@ -272,7 +285,7 @@ static void create_placed(struct call *c)
                              .parts = c->out.len ? buf_str(&c->out) : STR_NULL,
                              .name = r->name,
                              .description = r->description,
-                             .metadata = put_metadata(r, &h->doc, &metadata),
+                             .metadata = put_metadata(c, &h->doc, &metadata),
                              .context = r->context,
                              .request_key = r->request_key,
                              .webhook = r->webhook,

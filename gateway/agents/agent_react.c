@@ -162,6 +162,20 @@ static void commit_turn(struct run *r)
     r->teller.events.when_committed(r->teller.task);
 }
 
+/* NULL: nobody traces the task. */
+static const struct trace_context *begin_turn_trace(struct run *r)
+{
+    char name[32];
+    if (!r->trace.is_there)
+        return NULL;
+    r->turn_trace = r->trace.context;
+    if (!r->settings->traces) /* the caller's trace goes on, and there is no span of ours in it */
+        return &r->turn_trace;
+    snprintf(name, sizeof name, "turn %u", ++r->n_traced);
+    trace_child_id(&r->trace.context, str_of(name), r->turn_trace.span_id);
+    return &r->turn_trace;
+}
+
 static void begin_turn(struct run *r)
 {
     const struct model *model = r->model;
@@ -179,8 +193,10 @@ static void begin_turn(struct run *r)
 
     struct buf tools = {0};
     react_tools_put(&r->tools, &tools);
-    struct model_request request = {
-        .messages = talk_str(&r->talk), .tools = buf_str(&tools), .may_be_empty = r->has_called};
+    struct model_request request = {.messages = talk_str(&r->talk),
+                                    .tools = buf_str(&tools),
+                                    .may_be_empty = r->has_called,
+                                    .trace = begin_turn_trace(r)};
     r->turn = model->ops->start(model->settings, &request, &react_model_events, r, error);
     buf_done(&tools);
     FAULT_DIE(MODEL_ASKED);
@@ -414,6 +430,8 @@ static struct run *run_new(const struct react_settings *s, const struct run_spec
         return NULL;
     }
     talk_put(&r->talk, TALK_USER, spec->input, true);
+    trace_keep(&r->trace, spec->trace);
+    r->n_traced = spec->attempt << 16; /* an earlier gateway's turns have other ids */
     budget_init(&r->budget, &s->budget, spec->metadata, (msec_t)uv_now(s->loop));
     stepper_init(&r->stepper, s->loop, 0, react_on_step, r);
     return r;

@@ -50,7 +50,8 @@ struct react_settings {
     const struct secrets *secrets; /* taken out of the tools' outputs; NULL: none */
     bool short_errors;             /* the messages of a model's server are only logged */
     struct budget_limits budget;
-    unsigned max_turns; /* of the model, since the user's last message; 0: REACT_MAX_TURNS */
+    struct traces *traces; /* NULL: nobody traces */
+    unsigned max_turns;    /* of the model, since the user's last message; 0: REACT_MAX_TURNS */
 };
 
 extern const struct agent_ops agent_react_ops;

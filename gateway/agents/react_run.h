@@ -36,9 +36,14 @@ struct run {
     struct stepper stepper;
     struct model_turn *turn; /* NULL between turns */
     uint64_t turn_began;     /* the loop's time, in ms */
-    bool has_told;           /* the turn has produced a thought, a word or a call */
-    unsigned n_turns;        /* since the user's last message */
-    bool has_called;         /* a tool, in any turn */
+    uint64_t turn_told;      /* the same, of its first thought, word or call; 0: none yet */
+    struct model_usage turn_usage;
+    struct trace_copy trace;         /* the task's */
+    struct trace_context turn_trace; /* the turn's, below that */
+    unsigned n_traced;
+    bool has_told;    /* the turn has produced a thought, a word or a call */
+    unsigned n_turns; /* since the user's last message */
+    bool has_called;  /* a tool, in any turn */
     bool cancelled;
     bool left;      /* the gateway stops: nothing comes any more */
     bool takes;     /* a message, now */

@@ -295,6 +295,12 @@ struct config {
         uint64_t rotate_mib;
         uint32_t keep;
     } audit;
+    struct {
+        char *url; /* NULL: there are none */
+        char *service;
+        uint32_t percent;
+        struct config_upstream upstream;
+    } traces;
 };
 
 /* Reads the file (NULL: defaults alone) and the flags (NULL: none), both of which must outlive ret,

@@ -1,6 +1,5 @@
 #include "gateway/config/config_keys.h"
 
-
 #include "proto/mcp/mcp_tool.h"
 
 #define MAX_SECONDS 31536000 /* a year */
@@ -75,7 +74,8 @@ static const struct key auth_keys[] = {
 };
 TABLE(auth_table, auth_keys);
 
-#define UPSTREAM_KEYS(of, kind)                                                         \
+#define UPSTREAM_KEYS(of, kind) UPSTREAM_KEYS_AT(of, upstream, kind)
+#define UPSTREAM_KEYS_AT(of, upstream, kind)                                            \
     {"api_key_env", kind ": environment variable that holds the API key",               \
      TEXT(of, upstream.api_key_env, 128)},                                              \
         {"api_key_file", kind ": file whose first line is the API key",                 \
@@ -418,6 +418,16 @@ static const struct key audit_keys[] = {
 };
 TABLE(audit_table, audit_keys);
 
+static const struct key traces_keys[] = {
+    {"url", "the collector's URL for OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces",
+     URL(config, traces.url)},
+    {"service", "service.name of the spans", TEXT(config, traces.service, 128), .text = "holdfast"},
+    {"percent", "share of the traces that begin here; callers decide about theirs",
+     INT(config, traces.percent, 0, 100, 100)},
+    UPSTREAM_KEYS_AT(config, traces.upstream, "the collector"),
+};
+TABLE(traces_table, traces_keys);
+
 static const struct key root_keys[] = {
     {"listen", "address and port; port 0: any free one", TEXT(config, listen, 128),
      .text = "127.0.0.1:8080"},
@@ -468,6 +478,7 @@ static const struct key root_keys[] = {
      INT(config, drain_s, 0, 86400, 20)},
     {"log", "the log", GROUP(log_table)},
     {"audit", "who asked, read, answered and cancelled, a line of JSON each", GROUP(audit_table)},
+    {"traces", "spans of tasks, told to an OpenTelemetry collector", GROUP(traces_table)},
 };
 const struct key_table config_table = {root_keys, countof(root_keys)};
 

@@ -310,10 +310,22 @@ void admin_kick(struct exchange *x)
     http_api_ready(x, 200);
 }
 
+/* Only the owner's home may write about it. */
+static bool read_order_at_home(struct exchange *x, struct order *ret)
+{
+    if (!read_order(x, ret))
+        return false;
+    if (slots_has(&x->front->hub->open, slot_of(buf_str(&ret->owner))))
+        return true;
+    http_api_fail(x, ERR_OVERLOADED, "another gateway is this owner's home: say it to that one");
+    buf_done(&ret->owner);
+    return false;
+}
+
 void admin_revoke(struct exchange *x)
 {
     struct order o;
-    if (!read_order(x, &o))
+    if (!read_order_at_home(x, &o))
         return;
     int64_t until = o.for_s ? x->front->hub->clock.wall_ms + o.for_s * 1000 : FOREVER_MS;
     revocations_set(x->front->hub, buf_str(&o.owner), until);
@@ -330,7 +342,7 @@ void admin_revoke(struct exchange *x)
 void admin_unrevoke(struct exchange *x)
 {
     struct order o;
-    if (!read_order(x, &o))
+    if (!read_order_at_home(x, &o))
         return;
     revocations_set(x->front->hub, buf_str(&o.owner), 0);
     buf_puts(&x->answer, "{\"type\":\"ok\"}");

@@ -26,6 +26,7 @@ struct model_request {
     struct str tools;    /* array of {"type":"function","function":{…}}, "[]" for none */
     bool
         may_be_empty; /* once tools have done what was asked, a turn without a word is an end too */
+    const struct trace_context *trace; /* of this turn; NULL: none */
 };
 
 enum model_piece { PIECE_THINKING, PIECE_TOKEN };
