@@ -82,7 +82,7 @@ static void put_two(struct fixture *f)
     commit(f);
 }
 
-static const char *lines_of(struct fixture *f, int64_t key)
+static const char *blocks_of(struct fixture *f, int64_t key)
 {
     static char said[64];
     struct query q = {.kind = QUERY_BLOCKS, .task_key = key};
@@ -110,8 +110,8 @@ static void test_what_a_dead_node_left_is_sealed(void **state)
     say_dead(node_of(f));
     assert_int_equal(pg_rescue(&two->writer, one), STORE_OK);
     assert_int_equal(pg_rescue(&two->writer, one), STORE_NOT_FOUND);
-    assert_string_equal(lines_of(f, 7), "1 to 6");
-    assert_string_equal(lines_of(f, 8), "1 to 2");
+    assert_string_equal(blocks_of(f, 7), "1 to 6");
+    assert_string_equal(blocks_of(f, 8), "1 to 2");
     assert_string_equal(pg_kit_sql("SELECT count(*) FROM journal"), "0");
     assert_string_equal(pg_kit_sql("SELECT count(*) FROM nodes"), "1");
     assert_string_equal(pg_kit_sql("SELECT count(*) FROM slots WHERE incarnation IS NULL"), "4096");
@@ -179,7 +179,7 @@ static void test_loop_that_hangs_is_taken_over(void **state)
              "4096");
     assert_false(store_pg_is_trusted(node_of(f))); /* before anybody could take over */
     assert_int_equal(store_pg_takeovers(two), 1);
-    assert_string_equal(lines_of(f, 7), "1 to 6");
+    assert_string_equal(blocks_of(f, 7), "1 to 6");
     put_lines(f, 7, 7, 7);
     f->batch->number = 99;
     int status = f->ops->commit(f->store, f->batch);
