@@ -4,15 +4,17 @@ server is this file's own."""
 import contextlib
 import os
 import signal
+import threading
 import time
 
 import pytest
 
+import model_server as m
 import nodes
 import postgres
 import tokens
 from gateway import LATE_S, SCALE, WAIT_S, wait_until
-from holdfast import Client, Closed
+from holdfast import Client, Closed, text_of
 
 if not postgres.programs():
     pytest.skip("PostgreSQL is not installed", allow_module_level=True)
@@ -28,7 +30,7 @@ def server():
 
 @pytest.fixture
 def cluster(server, request):
-    cluster = nodes.Nodes(server, request.node.name[:50])
+    cluster = nodes.Nodes(server, "".join(c for c in request.node.name if c.isalnum() or c == "_")[:50])
     yield cluster
     cluster.close()
 
@@ -179,3 +181,60 @@ def test_an_outage_for_longer_than_the_lease_ends_nobody(server, cluster):
         assert client.wait_terminal(task)["event"] == "task.completed"  # each number once: the client checks
     assert cluster.home_of(owner) == "one"
     assert not any("event=taken_over" in line for g in (one, two) for line in g.log)
+
+
+def at_home(cluster, owner, without):
+    """A client of the owner at its new home, when that serves it."""
+    wait_until(lambda: cluster.home_of(owner) not in ("", without), "a new home")
+    client = client_of(cluster.gateways[cluster.home_of(owner)], owner)
+    wait_until(lambda: client.ask("conversations")["type"] == "conversations", "service again")
+    return client
+
+
+@pytest.fixture
+def model():
+    running = m.ModelServer()
+    yield running
+    running.close()
+
+
+@pytest.mark.parametrize("kind", ["react", "http"])
+def test_agents_that_can_go_on_do_so_at_the_next_home(cluster, model, kind):
+    """Its half turn is withdrawn, and said anew; it is asked once more, and ends once."""
+    cluster.config = {
+        "models": [{"name": "m", "base_url": model.url + "/v1", "model": "m"}],
+        "agents": [{"name": "react", "kind": "react", "model": "m"},
+                   {"name": "http", "kind": "http", "form": "openai", "model": "m", "url": model.url + "/v1/chat/completions",
+                    "after_restart": "continue"}],
+    }
+    one, two = cluster.start("one", "two")
+    owner, = cluster.owners_at("one", 1)
+    model.script = [[m.head(), m.text("half "), threading.Event()]]
+    with client_of(one, owner) as client:
+        task = client.chat("go", agent=kind)
+        client.event(task, "token")
+        model.script = [m.reply(m.text("whole"), m.finish(), m.DONE)]
+        one.kill()
+    with at_home(cluster, owner, "one") as client:
+        events = whole(client, task)
+        assert [e["event"] for e in events].count("task.resumed") == 1
+        assert events[-1]["event"] == "task.completed" and events[-1]["data"]["output"] == "whole"
+        resumed, = (i for i, e in enumerate(events) if e["event"] == "task.resumed")
+        assert text_of(events[resumed:]) == "whole"
+    assert len(model.requests) == 2
+
+
+def test_what_is_due_later_is_begun_once_by_the_next_home(cluster):
+    one, two = cluster.start("one", "two")
+    owner, = cluster.owners_at("one", 1)
+    with client_of(one, owner) as client:
+        client.call("schedule", conversation_id="due", not_before=int(time.time() * 1000) + 1000,
+                    chat={"message": m.json.dumps({"token": "x"})})
+        later = client.call("schedule", conversation_id="later", not_before=int(time.time() * 1000) + 10**9,
+                            chat={"message": "x"})["schedule"]
+        one.kill()  # nobody is there at its time
+    with at_home(cluster, owner, "one") as client:
+        wait_until(lambda: len(client.call("schedules")["schedules"]) == 1, "it is sent")
+        assert len(client.call("tasks", conversation_id="due")["tasks"]) == 1
+        kept, = client.call("schedules")["schedules"]
+        assert kept["schedule_id"] == later["schedule_id"]
