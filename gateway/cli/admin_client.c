@@ -15,6 +15,7 @@ const char admin_usage[] =
     "    revoke OWNER [--ttl 1h]          and locks the owner out, for good or that long\n"
     "    unrevoke OWNER                   lets the owner in again\n"
     "    revocations                      lists revoked owners\n"
+    "    nodes                            lists the gateways that share the store\n"
     "    workers                          lists workers, their instances and runs\n"
     "    drain WORKER                     gives it no more runs, and tells it to leave\n"
     "    undrain WORKER                   gives it runs again\n"
@@ -126,6 +127,7 @@ static bool read_arguments(int argc, char **argv, long long for_s, struct ask *r
                  {"revoke", "POST", "/v1/admin/revoke", "owner"},
                  {"unrevoke", "POST", "/v1/admin/unrevoke", "owner"},
                  {"revocations", "GET", "/v1/admin/revocations", NULL},
+                 {"nodes", "GET", "/v1/admin/nodes", NULL},
                  {"workers", "GET", "/v1/admin/workers", NULL},
                  {"drain", "POST", "/v1/admin/workers/drain", "worker"},
                  {"undrain", "POST", "/v1/admin/workers/undrain", "worker"}};

@@ -2,7 +2,9 @@
 server is this file's own."""
 
 import contextlib
+import json
 import os
+import re
 import signal
 import threading
 import time
@@ -13,7 +15,7 @@ import model_server as m
 import nodes
 import postgres
 import tokens
-from gateway import LATE_S, SCALE, WAIT_S, wait_until
+from gateway import LATE_S, SCALE, run, wait_until
 from holdfast import Client, Closed, text_of
 
 if not postgres.programs():
@@ -64,6 +66,14 @@ def test_each_has_a_share_and_refuses_the_owners_of_others(cluster):
             status, _, body = other.http("GET", "/v1/conversations", headers={"Authorization": "Bearer " + tokens.token(owner)})
             assert status == 503 and b"overloaded" in body
     assert cluster.sql("SELECT count(*) FROM tasks") == "3"
+    listed = json.loads(run("admin", "--data", str(one.data), "nodes").stdout)
+    assert {(n["node"], n["state"], n["slots"]) for n in listed["nodes"]} == {
+        (name, "live", count) for name, count in cluster.shares().items()}
+    assert [n["node"] for n in listed["nodes"] if "this" in n] == ["one"] and listed["slots_of_nobody"] == 0
+    text = two.http("GET", "/metrics")[2].decode()
+    assert 'holdfast_cluster_nodes{state="live"} 3\n' in text
+    assert f'holdfast_cluster_slots{{state="open"}} {cluster.shares()["two"]}\n' in text
+    assert float(re.search(r"^holdfast_cluster_lease_seconds_left ([0-9.]+)$", text, re.M)[1]) > 0
 
 
 def test_one_is_killed_and_the_others_go_on_with_its_owners(cluster):
@@ -229,7 +239,7 @@ def test_what_is_due_later_is_begun_once_by_the_next_home(cluster):
     owner, = cluster.owners_at("one", 1)
     with client_of(one, owner) as client:
         client.call("schedule", conversation_id="due", not_before=int(time.time() * 1000) + 1000,
-                    chat={"message": m.json.dumps({"token": "x"})})
+                    chat={"message": json.dumps({"token": "x"})})
         later = client.call("schedule", conversation_id="later", not_before=int(time.time() * 1000) + 10**9,
                             chat={"message": "x"})["schedule"]
         one.kill()  # nobody is there at its time
@@ -238,3 +248,23 @@ def test_what_is_due_later_is_begun_once_by_the_next_home(cluster):
         assert len(client.call("tasks", conversation_id="due")["tasks"]) == 1
         kept, = client.call("schedules")["schedules"]
         assert kept["schedule_id"] == later["schedule_id"]
+
+
+def test_one_that_drains_gives_what_is_idle_and_keeps_what_lives(cluster):
+    cluster.config = {"drain_s": 120}
+    one, two = cluster.start("one", "two")
+    busy, idle = cluster.owners_at("one", 2)
+    go_on = one.path("go-on")
+    with client_of(one, busy) as client:
+        task = client.chat({"token": "before"}, {"wait": go_on}, {"token": "after"})
+        client.event(task, "token")
+        one.process.send_signal(signal.SIGTERM)
+        with at_home(cluster, idle, "one") as other:
+            assert other.finish("x")[0]["status"] == "completed"
+        assert cluster.home_of(busy) == "one"
+        open(go_on, "w", encoding="utf-8").close()
+        assert client.wait_terminal(task)["event"] == "task.completed"
+    assert one.wait() == 0
+    with at_home(cluster, busy, "one") as client:
+        assert client.task(task)["status"] == "completed"
+    assert not any("event=taken_over" in line for line in two.log)
