@@ -86,6 +86,7 @@ static void done(struct call *c)
     if (c->replied)
         *c->replied = true;
     list_remove(&c->waits);
+    list_remove(&c->naming);
     if (c->conversation)
         conversation_unref(c->conversation);
     owner_unref(c->hub, c->owner);
@@ -206,6 +207,7 @@ static void on_patience(struct timer *timer)
 void calls_init(struct hub *h)
 {
     list_init(&h->waiting_calls);
+    list_init(&h->naming);
     h->patience.fire = on_patience;
 }
 

@@ -80,7 +80,8 @@ struct hub_options {
     bool (*zone_read)(struct str name, struct buf *out);
     bool traced;        /* spans are made (core/task_trace.h) … */
     double trace_share; /* … of so many of the traces that begin here: 0 to 1 */
-    /* Called with each event of a task but its text, as it is staged.  NULL: nobody needs to know. */
+    /* Called with each event of a task but its text, as it is staged.  NULL: nobody needs to
+     * know. */
     void (*happened)(void *arg, const struct task *t, enum event_type event, struct str data);
 };
 
@@ -186,6 +187,7 @@ struct hub {
     struct list notice_puts;   /* of sources other than tasks: not committed (notice_source.c) */
     bool notices_may_go;       /* room was made since they were looked at */
     struct list waiting_calls; /* calls that wait for a commit */
+    struct list naming;        /* chats whose files were looked up, and may end (chat_files.c) */
     struct timer patience;     /* runs while commits fail: ends their waiting */
     struct timer notice_join;  /* armed: a turn waits for notices that may join it */
     struct list zones;         /* time zones that were read (schedule.c) */

@@ -233,17 +233,6 @@ static bool is_trusted(void *arg)
     return cluster_is_trusted(((struct server *)arg)->cluster);
 }
 
-static bool lend_files(void *arg, struct str owner, struct str task_id, struct str parts,
-                       struct buf *out, char *ret_error)
-{
-    return files_lend(arg, owner, task_id, parts, out, ret_error);
-}
-
-static void take_files_back(void *arg, struct str task_id)
-{
-    files_return(arg, task_id);
-}
-
 /* With the store in memory no row would name them after a restart. */
 static bool open_files(struct server *s)
 {
@@ -256,7 +245,7 @@ static bool open_files(struct server *s)
         return true;
     s->files = s->front.files =
         files_open(&s->loop, &s->hub, s->config->data, &file_folder_ops, folder);
-    s->lender = (struct lender){lend_files, take_files_back, s->files};
+    s->lender = files_lender(s->files);
     http_files_init(&s->front);
     return true;
 }

@@ -185,9 +185,11 @@ static void build_react(const struct builder *b, const struct config_agent *from
                                        .n_tools = to->n_tools,
                                        .mcp = h->mcp,
                                        .traces = b->traces,
+                                       .lender = b->lender,
                                        .budget = to->budget,
                                        .max_turns = from->max_turns};
     to->asks_budget = true;
+    to->takes_files = h->models != NULL;
     to->ops = &agent_react_ops;
     to->settings = &h->react;
 }

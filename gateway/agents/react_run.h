@@ -10,6 +10,7 @@
 #include "gateway/agents/agent_react.h"
 #include "gateway/agents/react_again.h"
 #include "gateway/agents/react_calls.h"
+#include "gateway/agents/react_files.h"
 #include "gateway/agents/react_tools.h"
 #include "gateway/base/stepper.h"
 
@@ -20,6 +21,8 @@ enum react_state {
     REACT_READY,
     REACT_COMMITTING, /* ready, and waits for a commit */
     REACT_COMMITTED,
+    REACT_READING, /* the files that the model is to be given */
+    REACT_READ,
     REACT_STREAMING,
     REACT_STREAMED,
     REACT_CALLING,
@@ -53,6 +56,8 @@ struct run {
     struct buf text; /* the turn's text */
     struct buf more; /* members that go back with its calls: its thoughts */
     struct react_calls calls;
+    struct react_files files;
+    char *parts; /* of the task's input; NULL: there is no file among them */
     struct react_tools tools;
     bool has_tools;        /* tools are taken */
     struct recall *recall; /* of an earlier gateway's run, until then; NULL: none */

@@ -11,6 +11,7 @@
 static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL};
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
 static const char *const model_apis[] = {"chat", "responses", "anthropic", NULL};
+static const char *const model_takes[] = {"files", "images", "text", NULL};
 static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", "worker", NULL};
 static const char *const agent_forms[] = {
     "holdfast", "text", "claude", "codex",     "openai", "responses",
@@ -110,6 +111,8 @@ static const struct key model_keys[] = {
      INT(config_model, idle_timeout_s, 0, MAX_SECONDS, 120)},
     {"context_bytes", "largest input in messages: older ones are left out; 0: no limit",
      INT(config_model, context_bytes, 0, 16 * 1024 * 1024, 0)},
+    {"takes", "openai: files of messages that it can be given: images and others, images, none",
+     CHOICE(config_model, takes, model_takes, TAKES_FILES)},
     {"effort", "openai: how much it thinks: a word of its server, such as low or high",
      TEXT(config_model, effort, 32)},
     {"max_tokens", "api responses, anthropic: limit of an answer; 0: none, or 8192 for anthropic",

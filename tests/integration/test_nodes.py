@@ -15,7 +15,7 @@ import model_server as m
 import nodes
 import postgres
 import tokens
-from gateway import LATE_S, SCALE, run, wait_until
+from gateway import LATE_S, SCALE, processes_with, run, wait_until
 from holdfast import Client, Closed, text_of
 
 if not postgres.programs():
@@ -268,3 +268,29 @@ def test_one_that_drains_gives_what_is_idle_and_keeps_what_lives(cluster):
     with at_home(cluster, busy, "one") as client:
         assert client.task(task)["status"] == "completed"
     assert not any("event=taken_over" in line for line in two.log)
+
+
+def test_kept_agents_go_on_where_they_are_and_nowhere_else(cluster):
+    """Back before the lease is over the gateway finds its agents; taken over meanwhile, their tasks have ended, and the
+    agents are ended when it comes back."""
+    one, two = cluster.start("one", "two", lasting=True)
+    owner, = cluster.owners_at("one", 1)
+    go_on, never = one.path("go-on"), one.path("never")
+    with client_of(one, owner) as client:
+        task = client.chat({"token": "before"}, {"wait": go_on}, {"token": "after"})
+        client.event(task, "token")
+        one.kill()
+        one.start()
+        open(go_on, "w", encoding="utf-8").close()
+    with client_of(one, owner) as client:
+        events = whole(client, task)
+        assert [e["event"] for e in events if e["event"].startswith("task.")] == [
+            "task.created", "task.started", "task.resumed", "task.completed"]
+        lost = client.chat({"token": "before"}, {"wait": never})
+        client.event(lost, "token")
+        one.kill()
+    with at_home(cluster, owner, "one") as client:
+        assert whole(client, lost)[-1]["data"]["error"]["code"] == "orphaned"
+    one.start()
+    wait_until(lambda: not [c for c in processes_with(one.mark).values() if "script_agent" in c], "the end of the agent")
+    one.logged("event=swept")
