@@ -129,6 +129,7 @@ static void begin_drain(struct server *s)
     s->front.phase = FRONT_DRAINING;
     notify_manager("STOPPING=1\nSTATUS=waiting for the last tasks");
     hub_drain(&s->hub);
+    cluster_leave(s->cluster);
     FAULT_DIE(LEFT);
     ws_say_goaway(&s->front);
     timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms + (msec_t)s->config->drain_s * 1000);

@@ -52,6 +52,7 @@ static const struct route routes[] = {
     {OWN(POST, "/v1/admin/revoke", admin_revoke), .is_admins = true},
     {OWN(POST, "/v1/admin/unrevoke", admin_unrevoke), .is_admins = true},
     {OWN(GET, "/v1/admin/revocations", admin_revocations), .is_admins = true},
+    {OWN(GET, "/v1/admin/nodes", admin_nodes), .is_admins = true},
 };
 
 static const enum lws_token_indexes uri_of[] = {
