@@ -288,6 +288,8 @@ uint64_t task_event(struct task *t, enum event_type event, struct str data)
     if (t->work)
         t->work->heard_ms = t->hub->clock.now_ms;
     journal_dirty(&t->hub->journal, t->stream, bytes);
+    if (t->hub->o.happened && event != EVENT_TOKEN && event != EVENT_THINKING)
+        t->hub->o.happened(t->hub->o.arg, t, event, data);
     return seq;
 }
 
@@ -366,7 +368,7 @@ static void report(const struct task *t)
 {
     struct task_record view = task_view(t);
     if (t->hub->o.reported)
-        t->hub->o.reported(&view);
+        t->hub->o.reported(t->hub->o.arg, &view);
 }
 
 static void shown_new(struct task *t)

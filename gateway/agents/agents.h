@@ -29,6 +29,7 @@ struct agents_rim {
     struct workers *workers;
     struct secrets *secrets;     /* gets those of the agents and their models */
     const struct lender *lender; /* agent_exec.h; NULL: there are no files */
+    struct traces *traces;       /* NULL: there are none */
 };
 
 /* False with a sentence in ret_error when an agent needs something that this gateway does not

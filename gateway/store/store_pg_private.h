@@ -13,8 +13,8 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-#include "core/list.h"
-#include "core/map.h"
+#include "gateway/store/journal_tails.h"
+#include "gateway/store/message_tree.h"
 #include "gateway/store/store_lock.h"
 #include "gateway/store/store_pg.h"
 
@@ -240,14 +240,8 @@ static inline bool pg_col_is_null(const PGresult *r, int row, int column)
 
 /* --- the journal ------------------------------------------------------------------------------ */
 
-/* A row of it: each commit with lines makes one. */
-struct pg_row {
-    int64_t incarnation, n;
-};
-
 struct pg_journal {
-    struct map tails;    /* tasks with unsealed lines, by key */
-    struct list order;   /* the same, oldest row first */
+    struct journal_tails tails;
     int64_t incarnation; /* ours */
     int64_t first;       /* rows of ours before this are deleted */
     bool has_old;        /* there are rows of earlier incarnations */
@@ -256,8 +250,6 @@ struct pg_journal {
     struct buf row;
     int64_t cut_to;
     bool cuts_old;
-    struct pg_change *changes;
-    size_t n_changes, cap_changes;
     int64_t *there; /* sorted; NULL: nobody was asked */
     size_t n_there;
 };
@@ -278,13 +270,8 @@ void pg_journal_there(struct pg_journal *j, int64_t *keys, size_t n);
 void pg_journal_commit(struct pg_journal *j, int64_t n);
 void pg_journal_rollback(struct pg_journal *j);
 
-/* All unsealed lines in the database: one block per task, by key. */
-struct pg_tails {
-    struct block **at;
-    size_t n;
-};
-int pg_tails_load(struct pg_conn *conn, const struct slots *slots, struct pg_tails *ret);
-void pg_tails_done(struct pg_tails *t);
+/* All unsealed lines in the database, of these slots (NULL: of all); ret is set only by success. */
+int pg_tails_load(struct pg_conn *conn, const struct slots *slots, struct tails *ret);
 
 /* --- the store -------------------------------------------------------------------------------- */
 
@@ -321,8 +308,8 @@ struct store_pg {
 struct pg_reader {
     struct store_pg *store;
     struct pg_conn conn;
-    struct pg_tails tails; /* the last QUERY_TAILS, for its next pages */
-    uint64_t tails_at;     /* commits, then */
+    struct tails tails; /* the last QUERY_TAILS, for its next pages */
+    uint64_t tails_at;  /* commits, then */
 };
 
 void pg_note_error(struct store_pg *s, const struct pg_conn *conn);
@@ -361,6 +348,7 @@ void pg_put_file_use(struct store_pg *s, const struct op *op);
 int pg_ask_files(struct pg_reader *r, const struct query *q, struct answer *ret);
 
 /* store_pg_tree.c: such ops. */
+enum pg_stmt pg_tree_stmt(enum tree_text what, struct str about);
 int pg_put_message(struct store_pg *s, const struct op *op);
 int pg_put_branch(struct store_pg *s, const struct op *op);
 /* The messages of a task that goes. */

@@ -482,7 +482,7 @@ int pg_query(void *reader, const struct query *query, struct answer *ret)
     struct pg_reader *r = reader;
     *ret = (struct answer){0};
     if (query->kind != QUERY_TAILS)
-        pg_tails_done(&r->tails);
+        tails_done(&r->tails);
     int status = ask_patiently(r, query, ret);
     if (status < 0)
         answer_done(ret);
