@@ -159,9 +159,6 @@ static const char *plain_words(const char *why)
         {"closed before established", "nothing listens there; is \"holdfast serve\" running?"},
         {"connect failed", "nothing listens there; is \"holdfast serve\" running?"},
         {"cannot connect", "there is no such host"},
-        {"getaddrinfo", "there is no such host"},
-        {"lookup", "there is no such host"},
-        {"unable to lookup", "there is no such host"},
         {"upgrade response", "it answers, but not as a gateway: is the path /v1/ws, or none?"},
         {"connect SSL err", "TLS failed: its certificate is not trusted (SSL_CERT_FILE names your "
                             "own), or it does not speak TLS (then ws://)"},
@@ -247,8 +244,8 @@ void chat_link_connect(struct chat_link *link)
     };
     link->is_trying = true;
     if (!lws_client_connect_via_info(&info))
-        on_end(link, plain_words(
-                         link, "cannot connect")); /* unless the callback has reported it already */
+        on_end(link,
+               plain_words("cannot connect")); /* unless the callback has reported it already */
     buf_done(&host);
 }
 
