@@ -123,8 +123,9 @@ static void on_drain(struct timer *timer)
     s->abandoned = true;
 }
 
-static void begin_drain(struct server *s)
+static void begin_drain(void *arg)
 {
+    struct server *s = arg;
     if (s->front.phase >= FRONT_DRAINING) {
         timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms); /* asked twice: stop at once */
         return;
@@ -253,7 +254,6 @@ static void server_turn(struct server *s)
         return;
     if (clock_next(&s->hub.clock) != 0 || !FAULT(TIMER))
         clock_run(&s->hub.clock);
-
     s->busy = is_busy(s);
     hub_submit(&s->hub, s->busy); /* the staged changes become the next batch */
     ws_flush_woken(&s->front);    /* committed events go out, many lines at once */
@@ -608,6 +608,7 @@ int server_run(const struct config *config)
     s->config = &fitted;
     front_init(&s->front, &s->loop, &s->hub, &fitted);
     s->front.write_metrics = metrics_write;
+    s->front.drain = begin_drain;
     s->front.metrics_arg = s;
     faces_init(&s->front);
     s->front.max_sockets = descriptors_fit(&fitted);
