@@ -119,8 +119,9 @@ static void on_drain(struct timer *timer)
     s->abandoned = true;
 }
 
-static void begin_drain(struct server *s)
+static void begin_drain(void *arg)
 {
+    struct server *s = arg;
     if (s->front.phase >= FRONT_DRAINING) {
         timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms); /* asked twice: stop at once */
         return;
@@ -214,7 +215,6 @@ static void server_turn(struct server *s)
         return;
     if (clock_next(&s->hub.clock) != 0 || !FAULT(TIMER))
         clock_run(&s->hub.clock);
-
     s->busy = is_busy(s);
     hub_submit(&s->hub, s->busy); /* the staged changes become the next batch */
     if (hub_is_trusted(&s->hub))
@@ -559,6 +559,7 @@ int server_run(const struct config *config)
     s->config = &fitted;
     front_init(&s->front, &s->loop, &s->hub, &fitted);
     s->front.write_metrics = metrics_write;
+    s->front.drain = begin_drain;
     s->front.metrics_arg = s;
     faces_init(&s->front);
     s->front.max_sockets = descriptors_fit(&fitted);

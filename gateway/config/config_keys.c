@@ -72,6 +72,8 @@ static const struct key auth_keys[] = {
     {"issuer", "required iss of tokens", TEXT(config, auth.issuer, 1024)},
     {"audience", "required aud of tokens, or one entry of it", TEXT(config, auth.audience, 1024)},
     {"cookie", "name of the cookie that may carry a token", TEXT(config, auth.cookie, 128)},
+    {"admin_claim", "a token in which this claim is true is an operator's: docs/operations.md 12",
+     TEXT(config, auth.admin_claim, 128)},
 };
 TABLE(auth_table, auth_keys);
 

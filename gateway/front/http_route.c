@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "gateway/front/admin.h"
+#include "gateway/front/admin_state.h"
 #include "gateway/front/http_api.h"
 #include "gateway/front/lws_quirks.h"
 
@@ -53,6 +54,9 @@ static const struct route routes[] = {
     {OWN(POST, "/v1/admin/unrevoke", admin_unrevoke), .is_admins = true},
     {OWN(GET, "/v1/admin/revocations", admin_revocations), .is_admins = true},
     {OWN(GET, "/v1/admin/nodes", admin_nodes), .is_admins = true},
+    {OWN(GET, "/v1/admin/state", admin_state), .is_admins = true},
+    {OWN(GET, "/v1/admin/watch", admin_watch), .is_admins = true},
+    {OWN(POST, "/v1/admin/drain", admin_stop), .is_admins = true},
 };
 
 static const enum lws_token_indexes uri_of[] = {
