@@ -44,7 +44,7 @@ async function listening(server) {
   return server.address().port;
 }
 
-/** What a client is told of this address, once it is known. */
+/** The trouble with this address, once its cause is known. */
 async function troubleOf(url, options = {}) {
   const warned = [];
   const { warn } = console;
