@@ -27,12 +27,16 @@ static void on_put_done(const struct op *op, int status)
         h->o.outbox.posted(h->o.outbox.arg, op->outbox);
 }
 
-void outbox_put(struct hub *h, struct str hook, struct str body)
+void outbox_put(struct hub *h, struct str owner, struct str hook, struct str body)
 {
     char id[TASK_ID_LEN + 1];
     hub_new_id(h, id);
-    struct outbox_record entry = {
-        .key = h->next_key++, .hook = hook, .id = str_of(id), .at = h->clock.wall_ms, .body = body};
+    struct outbox_record entry = {.key = h->next_key++,
+                                  .hook = hook,
+                                  .id = str_of(id),
+                                  .at = h->clock.wall_ms,
+                                  .body = body,
+                                  .slot = slot_of(owner)};
     journal_put(
         &h->journal,
         &(struct op){.kind = OP_OUTBOX_PUT, .done = on_put_done, .ref = h, .outbox = &entry});
@@ -46,7 +50,7 @@ void outbox_stage(struct hub *h, const struct task_record *task)
     struct buf body = {0};
     outbox_put_message(&body, outbox_type(task), task->state.completed_at, task);
     for (size_t i = 0; i < o->n_hooks; i++)
-        outbox_put(h, str_of(o->hooks[i]), buf_str(&body));
+        outbox_put(h, task->owner, str_of(o->hooks[i]), buf_str(&body));
     buf_done(&body);
 }
 

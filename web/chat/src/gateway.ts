@@ -7,6 +7,9 @@ import { WireLog } from "./wire";
 const url = new URL("v1/ws", document.baseURI);
 url.protocol = url.protocol.replace("http", "ws");
 
+/** The address of the connection. */
+export const address = url.href;
+
 const TOKEN = "holdfast.token";
 
 /** A token that was pasted into this tab; "" means none. */

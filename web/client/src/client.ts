@@ -73,7 +73,7 @@ export class Client extends Observable {
     super();
     const plain = (options.WebSocket ?? globalThis.WebSocket) as typeof WebSocket;
     if (!plain) {
-      const hint = "no WebSocket here: pass { WebSocket } from the package ws";
+      const hint = "no WebSocket: pass { WebSocket } of package ws";
       throw new HoldfastError("no_websocket", hint);
     }
     const { debug = false } = options;
