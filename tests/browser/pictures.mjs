@@ -25,6 +25,10 @@ const pictures = {
   failed: ["failed", desk],
   order: ["order", { ...desk, colorScheme: "dark" }],
   empty: ["empty", desk],
+  files: ["files", desk],
+  "phone-files": ["files", phone],
+  schedules: ["schedules", { ...desk, colorScheme: "dark" }],
+  "phone-schedules": ["schedules", phone],
   formulae: ["formulae", desk],
   connection: ["connection", { ...desk, colorScheme: "dark" }],
 };

@@ -17,6 +17,8 @@ export function duration(ms: number): string {
 export const size = (bytes: number) =>
   bytes < 1_024 ? `${number(bytes)} B` : bytes < 1_048_576 ? `${(bytes / 1_024).toFixed(1)} KiB` : `${(bytes / 1_048_576).toFixed(1)} MiB`;
 
+export const timeOfDay = (ms: number) => new Date(ms).toLocaleTimeString("en", { hour: "numeric", minute: "2-digit" });
+
 /** The time of day, and the day unless it is today. */
 export function clock(ms: number, now = Date.now()): string {
   const isToday = new Date(ms).toDateString() === new Date(now).toDateString();
