@@ -394,7 +394,7 @@ static void put_revocation(void *arg, const char *owner, int64_t until)
     buf_putc(out, '}');
 }
 
-static void put_node(struct buf *out, const struct cluster *c, const struct store_node *node)
+static void put_gateway(struct buf *out, const struct cluster *c, const struct store_node *node)
 {
     static const char *const states[] = {"live", "leaving", "dead"};
     buf_putc(out, '{');
@@ -418,7 +418,7 @@ void admin_nodes(struct exchange *x)
     for (size_t i = 0; (node = cluster_node(c, i)) != NULL; i++) {
         if (i > 0)
             buf_putc(&x->answer, ',');
-        put_node(&x->answer, c, node);
+        put_gateway(&x->answer, c, node);
     }
     buf_puts(&x->answer, "]");
     js_put_int(&x->answer, "slots_of_nobody", cluster_slots_of(c, 0));

@@ -8,6 +8,7 @@
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
 #include "gateway/front/http_api.h"
+#include "gateway/front/http_page.h"
 #include "gateway/front/lws_quirks.h"
 #include "gateway/front/web_files.h"
 #include "gateway/front/ws.h"
@@ -475,19 +476,22 @@ static bool may_read_metrics(struct front *f, struct lws *wsi)
            net_list_has(config->metrics.allow_nets, config->metrics.allow.n, &address);
 }
 
-/* The operator's settings for the page; without an identity, because the reader may have none
- * yet. */
 static int serve_page_facts(struct front *f, struct lws *wsi, bool head)
 {
     struct buf facts = {0};
-    buf_putc(&facts, '{');
-    js_put_field(&facts, "name", str_of(f->config->page.name));
-    if (*f->config->page.sign_in_url)
-        js_put_field(&facts, "sign_in_url", str_of(f->config->page.sign_in_url));
-    buf_putc(&facts, '}');
+    http_page_put_facts(f->config, &facts);
     int result = serve_text(wsi, 200, "application/json", buf_str(&facts), head);
     buf_done(&facts);
     return result;
+}
+
+static int serve_mark(struct front *f, struct lws *wsi, bool head)
+{
+    char hash[HTTP_PAGE_HASH];
+    struct web_file mark;
+    if (http_page_mark(f->config, hash, &mark))
+        return serve_file(wsi, &mark, head);
+    return answer_error(wsi, 404, ERR_NOT_FOUND, "the page has no mark of its own", head);
 }
 
 static int serve_metrics(struct front *f, struct lws *wsi, bool head)
@@ -518,6 +522,8 @@ static int http_serve(struct front *f, struct lws *wsi, const char *path)
         return serve_metrics(f, wsi, head);
     if (strcmp(path, "/page.json") == 0)
         return serve_page_facts(f, wsi, head);
+    if (strcmp(path, "/mark") == 0)
+        return serve_mark(f, wsi, head);
     return serve_page(f, wsi, strcmp(path, "/") == 0 ? "/index.html" : path, head);
 }
 
