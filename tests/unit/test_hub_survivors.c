@@ -504,7 +504,7 @@ static void check_heard(const struct survivor *s, const struct buf *events)
         if (here && here < at)
             fail_msg("%s was heard too early", part);
         at = here ? here : at;
-        /* In an event, or, when the task ended before its run said that it has it, in its record. */
+        /* In an event; or in its record, when the task ended before its run said that it has it. */
         if (!m->answers && is_root(s) && !s->cancelled)
             assert_int_equal(count(events, part), times);
     }
