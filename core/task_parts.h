@@ -55,6 +55,9 @@ void task_begin_answer(struct buf *out, const char *type, struct str call_id);
 void task_end_answer(struct task *t, struct buf *line);
 void task_answer_error(struct task *t, struct str call_id, enum error e, const char *message);
 void task_call_tool(struct task *t, const struct agent_line *line);
+void task_call_file(struct task *t, const struct agent_line *line);
+/* The file with the file_id of data lives as long as the task does. */
+void task_name_file(struct task *t, struct str data);
 void task_stop_tools(struct task *t);  /* nobody waits for them any more */
 void task_leave_tools(struct task *t); /* the same, and what they began goes on */
 void task_begin_tools(struct task *t); /* those that waited for its budget */
