@@ -156,6 +156,10 @@ static void start_job(struct tool_use *use, bool attaches)
 {
     struct buf why = {0};
     struct call_name name;
+    if (!hub_is_trusted(use->hub)) { /* the task may be another home's: nothing begins any more */
+        end_use(use, false, STR("the gateway has lost its hold on the store"));
+        return;
+    }
     struct tool_caller caller = caller_of(use, &name);
     char *arguments = use->arguments;
     use->arguments = NULL;
@@ -403,6 +407,21 @@ void task_past_call(struct task *t, const struct event_parts *event)
     buf_done(&arguments);
 }
 
+static bool may_ask(const struct tool_use *use)
+{
+    return use->tool && use->tool->start && !use->is_hidden;
+}
+
+bool task_awaits_approval(const struct task *t, struct str call_id)
+{
+    list_each (it, &t->work->tools) {
+        const struct tool_use *use = list_item(it, const struct tool_use, node);
+        if (may_ask(use) && use->arguments && str_eq(str_of(use->call_id), call_id))
+            return true;
+    }
+    return false;
+}
+
 static void resume_use(struct tool_use *use)
 {
     struct task *t = use->task;
@@ -426,8 +445,7 @@ void task_resume_tools(struct task *t)
 {
     list_each (it, &t->work->tools) {
         struct tool_use *use = list_item(it, struct tool_use, node);
-        bool waits = use->tool && use->tool->start && !use->is_hidden &&
-                     task_await_approval(t, str_of(use->call_id), on_approval, use);
+        bool waits = may_ask(use) && task_await_approval(t, str_of(use->call_id), on_approval, use);
         if (!waits && use->arguments)
             resume_use(use);
     }

@@ -18,6 +18,7 @@
 #define CORE_TOOL_H
 
 #include "proto/js.h"
+#include "proto/trace.h"
 
 struct tool;
 struct tool_caller;
@@ -85,7 +86,8 @@ struct tool_caller {
     struct str owner, conversation_id, task_id;
     bool is_program; /* called by a program, not a model: some arguments are refused then */
     struct str call; /* names the call in its task, over restarts; at most 32 bytes */
-    const struct tool_talk *talk; /* NULL: its jobs can only end */
+    const struct tool_talk *talk;      /* NULL: its jobs can only end */
+    const struct trace_context *trace; /* of the call, for whatever it asks; NULL: none */
 };
 
 static inline enum tool_again tool_again(const struct tool *tool, struct str arguments)

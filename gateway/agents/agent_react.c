@@ -484,13 +484,15 @@ static struct run *run_new(const struct react_settings *s, const struct run_spec
         run_drop(r);
         return NULL;
     }
+    trace_keep(&r->trace, spec->trace);
+    r->calls.caller.trace = trace_kept(&r->trace);
+    r->calls.has_spans = s->traces != NULL;
+    r->n_traced = spec->attempt << 16; /* an earlier gateway's turns have other ids */
     r->parts = parts_have_file(spec->parts) ? xstrdup(spec->parts) : NULL;
     if (r->parts)
         talk_put_parts(&r->talk, TALK_USER, spec->parts, true);
     else
         talk_put(&r->talk, TALK_USER, spec->input, true);
-    trace_keep(&r->trace, spec->trace);
-    r->n_traced = spec->attempt << 16; /* an earlier gateway's turns have other ids */
     budget_init(&r->budget, &s->budget, spec->metadata, (msec_t)uv_now(s->loop));
     stepper_init(&r->stepper, s->loop, 0, react_on_step, r);
     return r;

@@ -185,8 +185,8 @@ static void build_react(const struct builder *b, const struct config_agent *from
                                        .tools = to->tools,
                                        .n_tools = to->n_tools,
                                        .mcp = h->mcp,
-                                       .lender = b->lender,
                                        .traces = b->traces,
+                                       .lender = b->lender,
                                        .budget = to->budget,
                                        .max_turns = from->max_turns};
     to->asks_budget = true;

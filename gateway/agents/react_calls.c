@@ -264,6 +264,7 @@ static const struct tool_talk job_talk = {
 
 struct call_name {
     char text[16];
+    struct trace_context trace;
 };
 
 static struct tool_caller caller_of(const struct react_call *call, struct call_name *name)
@@ -272,6 +273,11 @@ static struct tool_caller caller_of(const struct react_call *call, struct call_n
     int n = snprintf(name->text, sizeof name->text, "%u", call->number);
     caller.call = (struct str){name->text, (size_t)n};
     caller.talk = &job_talk;
+    if (caller.trace && call->calls->has_spans) {
+        name->trace = *caller.trace;
+        trace_child_id(caller.trace, str_of(call->id), name->trace.span_id);
+        caller.trace = &name->trace;
+    }
     return caller;
 }
 

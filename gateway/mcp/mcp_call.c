@@ -503,6 +503,7 @@ static struct tool_job *call_start(const struct tool *tool, const struct tool_ca
                              .deadline.fire = on_deadline,
                              .pause.fire = job_on_pause,
                              .tell.fire = on_tell};
+    trace_keep(&job->trace, caller->trace);
     mcp_files_caller(job, caller);
     e->list->refs++;
     list_push(&s->jobs, &job->node);

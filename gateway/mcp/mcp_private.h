@@ -221,6 +221,7 @@ struct tool_job {
     void *user;
     const struct tool_talk *talk;
     char *arguments;
+    struct trace_copy trace;
     enum mcp_job_state state;
     int64_t request; /* the open one; 0: none */
     int64_t token;   /* of its progress */
