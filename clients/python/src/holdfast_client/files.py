@@ -28,7 +28,7 @@ PASSING = (429, 502, 503, 504)  # busy for now: everything else is an answer
 
 
 class Files:
-    """Of the gateway behind that address of its WebSocket."""
+    """The files behind the address of a gateway's WebSocket."""
 
     def __init__(self, url: str, timeout_s: float = 60.0) -> None:
         address = urllib.parse.urlsplit(url)
