@@ -101,7 +101,8 @@ static const char indexes_1[] =
 
 /* enum conversation_flag. */
 static const char script_2[] =
-    "ALTER TABLE conversations ADD COLUMN IF NOT EXISTS flags bigint NOT NULL DEFAULT 0;";
+    "ALTER TABLE conversations ADD COLUMN IF NOT EXISTS flags bigint NOT NULL DEFAULT 0;"
+    "CREATE INDEX IF NOT EXISTS messages_newest ON messages (owner, message_id);"; /* for a search */
 
 struct script {
     const char *tables, *indexes;
