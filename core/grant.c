@@ -96,7 +96,8 @@ struct grant *grant_add(struct hub *h, struct owner *owner, struct str conversat
                                 .hook = STR(OUTBOX_GRANTS),
                                 .id = str_of(g->id),
                                 .at = h->clock.wall_ms,
-                                .body = buf_str(&body)};
+                                .body = buf_str(&body),
+                                .slot = owner->slot};
     journal_put(
         &h->journal,
         &(struct op){.kind = OP_OUTBOX_PUT, .done = on_grant_put, .ref = g, .outbox = &row});

@@ -66,6 +66,11 @@ struct hub_options {
     /* Called when the store is another process's now: this one must stop at once, without another
      * word to anybody.  NULL: the store has one user. */
     void (*fenced)(void *arg);
+    /* Several share the store: no slot is open before hub_restore_slots has opened it. */
+    bool shared;
+    /* Whether this process still is the home of its slots, by its own clock; asked where something
+     * is said or begins outside, after which nothing can be taken back.  NULL: for ever. */
+    bool (*trusted)(void *arg);
     /* Called when a conversation was deleted; NULL: nobody needs to know. */
     void (*deleted)(void *arg, struct str owner, struct str conversation_id);
     /* Called when a request is over, with what it was answered: before its memory goes.  NULL:
@@ -79,7 +84,8 @@ struct hub_options {
     bool (*zone_read)(struct str name, struct buf *out);
     bool traced;        /* spans are made (core/task_trace.h) … */
     double trace_share; /* … of so many of the traces that begin here: 0 to 1 */
-    /* Called with each event of a task but its text, as it is staged.  NULL: nobody needs to know. */
+    /* Called with each event of a task but its text, as it is staged.  NULL: nobody needs to
+     * know. */
     void (*happened)(void *arg, const struct task *t, enum event_type event, struct str data);
 };
 
@@ -147,6 +153,7 @@ struct hub_stats {
 struct owner {
     struct map_node node;
     char *name;
+    unsigned slot;
     uint32_t refs;   /* sessions, tasks, conversations, requests */
     uint32_t n_live; /* tasks */
     uint32_t n_schedules;
@@ -175,6 +182,7 @@ struct hub {
     struct list waiting;  /* tasks that wait for a process slot */
     struct list resuming; /* tasks whose runs begin again, some each turn */
     struct timer resume_more;
+    struct list unsure;     /* tasks whose runs begin when the lease is sure again */
     struct list paused;     /* tasks whose agents are not read until the next commit */
     struct list woken;      /* sessions with something to send: the rim takes them */
     struct list dead_tasks; /* freed in hub_reap */
@@ -194,9 +202,9 @@ struct hub {
     struct list handovers;  /* codes (grant.c) */
     struct timer ask_again; /* armed: a record could not be read, and somebody waits for it */
     bool draining;
-    bool abandoned; /* nothing starts any more */
-    bool closing;   /* in hub_done: the port is closed */
-    bool restoring; /* nothing starts until everything from earlier runs is repaired */
+    bool abandoned;    /* nothing starts any more */
+    bool closing;      /* in hub_done: the port is closed */
+    struct slots open; /* their owners are served: everything from earlier runs is repaired */
     struct hub_stats stats;
 };
 
@@ -208,6 +216,33 @@ void hub_done(struct hub *h);
 /* Repairs what an earlier process left: orphans end, waiting tasks start, tails are sealed. ready
  * is called when all of it is committed; no request may come earlier. */
 void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg);
+
+/* --- slots, where several processes share the store ------------------------------------------- */
+
+/* The same for these slots, which became ours, while others are served; they are open when it is
+ * ready.  One at a time.  number: the tenure's, of which new keys are made, above all that the
+ * slots have; newest_id: of any record, "" for none. */
+void hub_restore_slots(struct hub *h, const struct slots *slots, int64_t number,
+                       const char *newest_id, void (*ready)(void *arg, int status), void *arg);
+static inline bool hub_serves(const struct hub *h, const struct owner *o)
+{
+    return slots_has(&h->open, o->slot);
+}
+/* The open slots in which nothing lives: no session, no task, no reader.  Streams that are only
+ * cached go. */
+void hub_find_idle(struct hub *h, struct slots *ret);
+/* Closes such slots: requests are refused, and nothing more is staged for their owners.  The caller
+ * gives them away when what is staged already is committed (journal_wait). */
+void hub_leave(struct hub *h, const struct slots *slots);
+/* For queries of all owners; NULL: all slots. */
+static inline const struct slots *hub_slots(const struct hub *h)
+{
+    return h->o.shared ? &h->open : NULL;
+}
+static inline bool hub_is_trusted(const struct hub *h)
+{
+    return !h->o.trusted || h->o.trusted(h->o.arg);
+}
 
 struct owner *owner_find(struct hub *h, struct str name); /* NULL: nothing of his is live */
 struct owner *owner_ref(struct hub *h, struct str name);  /* found or made */

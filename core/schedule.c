@@ -147,7 +147,8 @@ static void schedule_stage(struct schedule *s)
                                 .hook = STR(OUTBOX_SCHEDULES),
                                 .id = str_of(s->id),
                                 .at = h->clock.wall_ms,
-                                .body = buf_str(&body)};
+                                .body = buf_str(&body),
+                                .slot = s->owner->slot};
     journal_put(&h->journal, &(struct op){.kind = OP_OUTBOX_PUT,
                                           .done = on_change,
                                           .ref = change_new(s),
@@ -363,7 +364,7 @@ static void schedule_begin(struct schedule *s, const struct schedule_times *t)
 static bool may_begin(const struct schedule *s)
 {
     const struct hub *h = s->hub;
-    return !h->restoring && !h->draining && hub_can_write(h) && s->changes == 0;
+    return hub_serves(h, s->owner) && !h->draining && hub_can_write(h) && s->changes == 0;
 }
 
 /* Only what is committed counts, so that no time is told that nobody has asked for. */

@@ -70,6 +70,7 @@ static void put_question(struct task *t, const struct task_plan *plan)
                                .parent_id = plan->parent_id,
                                .behind = plan->behind,
                                .content = plan->input,
+                               .parts = plan->parts,
                                .role = task_type(t) == TYPE_NOTICE ? ROLE_SYSTEM : ROLE_USER};
     if (plan->question_id.p)
         conversation_branch(t->conversation, plan->question_id, task_id_of(t));

@@ -1,8 +1,9 @@
 /* Parents, children and their messages: what a task may do with its relatives. */
 #include "core/task_parts.h"
-#include "core/task_trace.h"
 
 #include <stdlib.h>
+
+#include "core/task_trace.h"
 
 static struct task *find_relative(const struct task *t, struct str id)
 {

@@ -63,7 +63,8 @@ static void hook_stage(struct task *t, const struct task_hook *hook)
                                 .hook = STR(OUTBOX_HELD),
                                 .id = str_of(id),
                                 .at = t->hub->clock.wall_ms,
-                                .body = buf_str(&body)};
+                                .body = buf_str(&body),
+                                .slot = slot_of(task_owner(t))};
     journal_put(&t->hub->journal, &(struct op){.kind = OP_OUTBOX_PUT, .outbox = &row});
     buf_done(&body);
 }
@@ -124,12 +125,12 @@ void task_tell_hooks(struct task *t, const char *type, const struct task_record 
     struct hub *h = t->hub;
     bool ends = status_is_terminal(rec->state.status);
     struct buf message = {0}, body = {0};
-    outbox_put_message(&message, type, ends ? rec->state.completed_at : h->clock.wall_ms, rec);
+    outbox_put_message(h, &message, type, ends ? rec->state.completed_at : h->clock.wall_ms, rec);
     list_each (it, &t->work->hooks) {
         const struct task_hook *hook = list_item(it, const struct task_hook, node);
         buf_clear(&body);
         webhook_put_message(&body, rec->owner, str_of(hook->json), buf_str(&message));
-        outbox_put(h, STR(OUTBOX_OF_TASKS), buf_str(&body));
+        outbox_put(h, rec->owner, STR(OUTBOX_OF_TASKS), buf_str(&body));
         if (ends)
             outbox_take(h, hook->key);
     }

@@ -167,8 +167,8 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     return ERR_NONE;
 }
 
-/* The members that the gateway adds to the request's metadata, which is how the task keeps them: its
- * budget; its caller's trace, unless the metadata have one. */
+/* The members that the gateway adds to the request's metadata, which is how the task keeps them:
+ * its budget; its caller's trace, unless the metadata have one. */
 static void put_added(const struct call *c, bool has_trace, struct buf *out)
 {
     struct trace_context caller;

@@ -14,15 +14,6 @@
 #include "gateway/metrics_requests.h"
 #include "gateway/models/model_stats.h"
 
-enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
-
-struct metric {
-    const char *name;
-    enum metric_kind kind;
-    const char *help;
-    void (*write)(struct server *s, struct buf *out, const char *name);
-};
-
 static void metrics_put(struct buf *out, const char *name, const char *labels, uint64_t value)
 {
     buf_putf(out, "%s%s %" PRIu64 "\n", name, labels, value);
@@ -550,6 +541,9 @@ static const struct metric metrics[] = {
     {"holdfast_store_full_owners", GAUGE, "Owners whose share of the store is full.", full_owners},
     {"holdfast_webhook_messages_total", COUNTER,
      "Messages to webhooks: delivered, given up, and failed attempts.", hook_tries},
+    {"holdfast_trace_spans_total", COUNTER,
+     "Spans for the collector: sent, and dropped because it was away or slow.",
+     metrics_trace_spans},
     {"holdfast_webhook_pending", GAUGE, "Messages to webhooks that wait in memory.", hooks_pending},
     {"holdfast_file_uploads_total", COUNTER, "Uploads of files, by outcome.", file_uploads},
     {"holdfast_file_bytes_total", COUNTER, "Bytes of files: of those that were stored, and read.",
@@ -586,13 +580,17 @@ static const struct metric metrics[] = {
     {"holdfast_sent_bytes_total", COUNTER, "Bytes of messages sent.", sent},
 };
 
-void metrics_write(void *server, struct buf *out)
+static void metrics_table(struct server *s, const struct metric *m, size_t n, struct buf *out)
 {
-    struct server *s = server;
     static const char *const kinds[] = {"counter", "gauge", "histogram"};
-    for (size_t i = 0; i < countof(metrics); i++) {
-        const struct metric *m = &metrics[i];
+    for (; n > 0; m++, n--) {
         buf_putf(out, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name, kinds[m->kind]);
         m->write(s, out, m->name);
     }
+}
+
+void metrics_write(void *server, struct buf *out)
+{
+    metrics_table(server, metrics, countof(metrics), out);
+    metrics_table(server, cluster_metrics, n_cluster_metrics, out);
 }

@@ -1,5 +1,5 @@
 /* metrics_requests -- rows of metrics.c: requests, why they were refused, the audit's lines,
- * what is scheduled.
+ * what is scheduled, spans; and a table of its own, of the gateways that share a store.
  *
  * Thread:   loop.
  */
@@ -8,11 +8,24 @@
 
 #include "gateway/server.h"
 
+enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
+
+struct metric {
+    const char *name;
+    enum metric_kind kind;
+    const char *help;
+    void (*write)(struct server *s, struct buf *out, const char *name);
+};
+
+extern const struct metric cluster_metrics[];
+extern const size_t n_cluster_metrics;
+
 void metrics_requests(struct server *s, struct buf *out, const char *name);
 void metrics_request_errors(struct server *s, struct buf *out, const char *name);
 void metrics_refusals(struct server *s, struct buf *out, const char *name);
 void metrics_audit_lines(struct server *s, struct buf *out, const char *name);
 void metrics_schedules(struct server *s, struct buf *out, const char *name);
 void metrics_schedule_runs(struct server *s, struct buf *out, const char *name);
+void metrics_trace_spans(struct server *s, struct buf *out, const char *name);
 
 #endif

@@ -242,6 +242,8 @@ struct config {
         char *node; /* this one's name */
         char *secret_file;
         uint32_t lease_s;
+        char *listen;    /* NULL: other nodes cannot reach it */
+        char *advertise; /* NULL like that */
     } cluster;
     struct {
         uint32_t task_days;

@@ -239,6 +239,28 @@ static void check_node(struct config *c)
     c->cluster.node = xstrdup(str_of(host));
 }
 
+/* A name of the network is allowed in what others are told. */
+static bool has_port(const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    uint16_t port;
+    return colon && colon > text && parse_port(colon + 1, &port);
+}
+
+static void check_links(struct config *c, bool postgres, struct faults *f)
+{
+    if (c->cluster.advertise && !has_port(c->cluster.advertise))
+        fault(f, "cluster.advertise", "must be HOST:PORT");
+    if (!c->cluster.listen)
+        return;
+    if (!has_port(c->cluster.listen))
+        fault(f, "cluster.listen", "must be ADDRESS:PORT, such as 10.0.0.5:8090");
+    if (!postgres || !c->cluster.secret_file)
+        fault(f, "cluster.listen", "needs store.kind \"postgres\" and cluster.secret_file");
+    if (!c->cluster.advertise)
+        c->cluster.advertise = xstrdup(str_of(c->cluster.listen));
+}
+
 static void check_store(struct config *c, struct faults *f)
 {
     bool postgres = c->store.kind == STORE_POSTGRES;
@@ -258,6 +280,7 @@ static void check_store(struct config *c, struct faults *f)
         fault(f, "cluster.secret_file",
               "is missing: guests must be the same on every machine (or configure auth.keys)");
     check_node(c);
+    check_links(c, postgres, f);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */

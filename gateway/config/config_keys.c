@@ -251,6 +251,10 @@ static const struct key cluster_keys[] = {
      TEXT(config, cluster.secret_file, MAX_PATH_TEXT)},
     {"lease_s", "how long a gateway that gives no sign of life keeps the store",
      INT(config, cluster.lease_s, 3, 3600, 10)},
+    {"listen", "address and port for the store's other gateways",
+     TEXT(config, cluster.listen, 128)},
+    {"advertise", "address and port by which those reach it",
+     TEXT(config, cluster.advertise, 128), .computed = "cluster.listen"},
 };
 TABLE(cluster_table, cluster_keys);
 
@@ -453,7 +457,7 @@ static const struct key root_keys[] = {
     {"agents", "the agents", LIST(agents, n_agents, agent_table, 1024),
      .computed = "a react agent \"assistant\" on the builtin model"},
     {"store", "the store", GROUP(store_table)},
-    {"cluster", "gateways of one store on PostgreSQL: one at a time has it", GROUP(cluster_table)},
+    {"cluster", "several gateways that share one store on PostgreSQL", GROUP(cluster_table)},
     {"retention", "how long data is kept", GROUP(retention_table)},
     {"limits", "limits of one peer, or of all", GROUP(limits_table)},
     {"compression", "compress WebSocket messages (permessage-deflate) for clients that offer it",

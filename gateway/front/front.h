@@ -18,6 +18,7 @@
 #include "gateway/config/config.h"
 
 struct audit;
+struct cluster;
 struct deflate;
 struct files;
 struct route;
@@ -46,6 +47,7 @@ struct front {
     struct hub *hub;
     const struct config *config;
     struct auth *auth;
+    struct cluster *cluster; /* the server's: who is the home of an owner */
     struct files *files;    /* NULL: none are kept */
     enum front_phase phase; /* set by the server */
     void (*write_metrics)(void *arg, struct buf *out);

@@ -58,6 +58,7 @@ static void pg_close(void *store)
     struct store_pg *s = store;
     if (!s)
         return;
+    pg_watch_stop(s);
     pg_node_leave(s);
     pg_conn_close(&s->writer);
     pg_journal_done(&s->journal);

@@ -15,6 +15,7 @@
 #define GATEWAY_STORE_STORE_PG_H
 
 #include "core/store.h"
+#include "gateway/store/store_nodes.h"
 
 #ifndef STORE_ERROR_TEXT
 #define STORE_ERROR_TEXT 256
@@ -52,6 +53,24 @@ bool store_pg_import(const struct store_pg_options *options, const char *dir, st
                      void *arg);
 bool store_pg_export(const struct store_pg_options *options, const char *dir, store_pg_say_fn say,
                      void *arg);
+
+/* The nodes that share the store.  A thread of the store's own gives the signs of life, watches the
+ * others' and takes over what a dead one leaves; changed is called on that thread when the view may
+ * be another one, and at least with each sign of life, which is given only when the loop has turned
+ * since.  NULL: the caller goes, and is not called any more. */
+void store_pg_watch(struct store_pg *store, void (*changed)(void *arg), void *arg);
+/* Any thread, like the next ones. */
+void store_pg_turned(struct store_pg *store);
+void store_pg_view(struct store_pg *store, struct store_view *ret);
+int64_t store_pg_incarnation(const struct store_pg *store);
+/* Whether the lease is sure, by this machine's clock since the last sign of life was sent. */
+bool store_pg_is_trusted(const struct store_pg *store);
+msec_t store_pg_lease_left(const struct store_pg *store); /* as long as it is sure; 0: it is not */
+uint64_t store_pg_takeovers(const struct store_pg *store);
+void store_pg_advertise(struct store_pg *store, const char *address);
+/* Slots in which nothing is staged, nor will be: they become nobody's with the next sign of life,
+ * which the view shows. */
+void store_pg_release(struct store_pg *store, const struct slots *slots);
 
 /* Any thread: another process has the store.  The next commit says so too. */
 bool store_pg_is_fenced(struct store_pg *store);

@@ -1,7 +1,6 @@
 /* The journal: as SQLite's (store_sqlite_journal.c), with one row for each commit that brings
- * lines, whose number is the batch's.  Rows belong to an incarnation; those of earlier ones are
- * read at the start, in the order in which they were written, and go when no task has lines left in
- * them. */
+ * lines, whose number is the batch's.  Rows belong to an incarnation; a start makes those of its
+ * own name's earlier ones its own. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +16,15 @@
 
 struct pg_scan {
     struct pg_conn *conn;
+    int64_t incarnation, first_row; /* first_row: 1 without any */
     struct journal_scan found;
 };
 
-static int row_is_odd(struct pg_scan *scan, struct journal_row row)
+static int row_is_odd(struct pg_scan *scan, int64_t row)
 {
     snprintf(scan->conn->error, sizeof scan->conn->error,
-             "row %" PRId64 " of node %" PRId64 " in the journal is not as it was written", row.n,
-             row.incarnation);
+             "row %" PRId64 " of node %" PRId64 " in the journal is not as it was written", row,
+             scan->incarnation);
     return STORE_CORRUPT;
 }
 
@@ -36,29 +36,33 @@ static void meet(struct pg_scan *scan, int64_t task_key, struct buf *keys)
     pg_keys_add(keys, task_key);
 }
 
+int pg_ask_sealed(struct pg_conn *conn, const struct buf *keys, PGresult **ret)
+{
+    struct pg_call c;
+    pg_begin(&c, conn, PG_SEALED);
+    pg_array(&c, keys);
+    return pg_ask(&c, ret);
+}
+
 /* Asks which of a page's tasks exist, and what of theirs is in blocks. */
-static int ask_sealed(struct pg_scan *scan, const PGresult *rows)
+static int ask_found(struct pg_scan *scan, const PGresult *rows)
 {
     struct buf keys = {0};
     int status = STORE_OK;
     pg_keys_begin(&keys);
     for (int i = 0; i < PQntuples(rows) && status == STORE_OK; i++) {
-        struct str bytes = pg_col(rows, i, 2);
+        struct str bytes = pg_col(rows, i, 1);
         while (status == STORE_OK && bytes.n) {
             struct journal_entry e;
             if (journal_entry_take(&bytes, &e))
                 meet(scan, e.task_key, &keys);
             else
-                status = row_is_odd(
-                    scan, (struct journal_row){pg_col_int(rows, i, 0), pg_col_int(rows, i, 1)});
+                status = row_is_odd(scan, pg_col_int(rows, i, 0));
         }
     }
     PGresult *r = NULL;
     if (status == STORE_OK && pg_keys_n(&keys) > 0) {
-        struct pg_call c;
-        pg_begin(&c, scan->conn, PG_SEALED);
-        pg_array(&c, &keys);
-        status = pg_ask(&c, &r);
+        status = pg_ask_sealed(scan->conn, &keys, &r);
         for (int i = 0; status == STORE_OK && i < PQntuples(r); i++) {
             struct journal_found *f = journal_scan_find(&scan->found, pg_col_int(r, i, 0));
             ASSERT(f);
@@ -96,22 +100,24 @@ static int take_row(struct pg_scan *scan, struct journal_row row, struct str byt
 
 static int pg_scan_rows(struct pg_scan *scan)
 {
-    struct journal_row last = {0, 0};
+    int64_t last = INT64_MIN;
     int status = STORE_OK;
     for (bool more = true; more && status == STORE_OK;) {
         struct pg_call c;
         PGresult *r;
         pg_begin(&c, scan->conn, PG_JOURNAL_ROWS);
-        pg_int(&c, last.incarnation);
-        pg_int(&c, last.n);
+        pg_int(&c, scan->incarnation);
+        pg_int(&c, last);
         pg_int(&c, PAGE_ROWS);
         status = pg_ask(&c, &r);
         if (status == STORE_OK)
-            status = ask_sealed(scan, r);
+            status = ask_found(scan, r);
         int n = status == STORE_OK ? PQntuples(r) : 0;
         for (int i = 0; i < n && status == STORE_OK; i++) {
-            last = (struct journal_row){pg_col_int(r, i, 0), pg_col_int(r, i, 1)};
-            status = take_row(scan, last, pg_col(r, i, 2));
+            if (last == INT64_MIN)
+                scan->first_row = pg_col_int(r, i, 0);
+            last = pg_col_int(r, i, 0);
+            status = take_row(scan, (struct journal_row){scan->incarnation, last}, pg_col(r, i, 1));
         }
         more = n == PAGE_ROWS;
         PQclear(r);
@@ -120,9 +126,9 @@ static int pg_scan_rows(struct pg_scan *scan)
 }
 
 /* All of one state, also while others write. */
-static int pg_scan(struct pg_scan *scan, struct pg_conn *conn, bool want_bytes)
+static int pg_scan(struct pg_scan *scan, struct pg_conn *conn, int64_t incarnation, bool want_bytes)
 {
-    *scan = (struct pg_scan){.conn = conn};
+    *scan = (struct pg_scan){.conn = conn, .incarnation = incarnation, .first_row = 1};
     journal_scan_init(&scan->found, want_bytes);
     int status = pg_run_plain(conn, PG_SNAPSHOT);
     if (status == STORE_OK)
@@ -133,10 +139,11 @@ static int pg_scan(struct pg_scan *scan, struct pg_conn *conn, bool want_bytes)
     return status < 0 ? status : end;
 }
 
-int pg_tails_load(struct pg_conn *conn, const struct slots *slots, struct tails *ret)
+int pg_tails_load(struct pg_conn *conn, int64_t incarnation, const struct slots *slots,
+                  struct tails *ret)
 {
     struct pg_scan scan;
-    int status = pg_scan(&scan, conn, true);
+    int status = pg_scan(&scan, conn, incarnation, true);
     if (status == STORE_OK)
         status = tails_fill(ret, &scan.found, slots);
     journal_scan_done(&scan.found);
@@ -162,10 +169,10 @@ void pg_journal_done(struct pg_journal *j)
 int pg_journal_load(struct pg_journal *j, struct pg_conn *conn)
 {
     struct pg_scan scan;
-    int status = pg_scan(&scan, conn, false);
+    int status = pg_scan(&scan, conn, j->incarnation, false);
     if (status == STORE_OK) {
         journal_tails_load(&j->tails, &scan.found);
-        j->has_old = true; /* there may be some: the first cut that could finds out */
+        j->first = scan.first_row;
     }
     journal_scan_done(&scan.found);
     pg_journal_rollback(j);
@@ -193,17 +200,8 @@ void pg_journal_drop(struct pg_journal *j, int64_t task_key)
 static void pg_cut(struct pg_journal *j, struct pg_conn *conn, int64_t n)
 {
     const struct journal_tail *t = journal_tails_oldest(&j->tails);
-    bool ours = !t || t->row.incarnation == j->incarnation;
     int64_t live = t ? t->row.n : n;
     struct pg_call c;
-    if (!ours)
-        return;
-    if (j->has_old) {
-        pg_begin(&c, conn, PG_JOURNAL_CUT_OLD);
-        pg_int(&c, j->incarnation);
-        pg_send(&c);
-        j->cuts_old = true;
-    }
     if (live - j->first < CUT_ROWS)
         return;
     j->cut_to = live < j->first + CUT_MOST ? live : j->first + CUT_MOST;
@@ -267,14 +265,12 @@ void pg_journal_commit(struct pg_journal *j, int64_t n)
             journal_tails_remove(&j->tails, t);
     }
     j->first = j->cut_to;
-    j->has_old = j->has_old && !j->cuts_old;
     pg_journal_rollback(j); /* starts anew from here */
 }
 
 void pg_journal_rollback(struct pg_journal *j)
 {
     j->cut_to = j->first;
-    j->cuts_old = false;
     j->tails.n_changes = 0;
     free(j->there);
     j->there = NULL;

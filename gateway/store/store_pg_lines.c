@@ -59,7 +59,7 @@ int pg_ask_tails(struct pg_reader *r, const struct query *q, struct answer *ret)
     if (!r->tails.at || q->after == 0 || r->tails_at != commits) {
         tails_done(&r->tails);
         r->tails_at = commits;
-        status = pg_tails_load(&r->conn, q->slots, &r->tails);
+        status = pg_tails_load(&r->conn, r->store->incarnation, q->slots, &r->tails);
     }
     return status < 0 ? status : tails_page(&r->tails, q, ret);
 }

@@ -1,14 +1,17 @@
 /* The node's life in the database: it joins, gives a sign every few seconds, and leaves.
  *
- * One process has the store at a time.  A start ends an earlier one at once when nobody can be left
- * of that: it had the same data directory, whose lock is ours now, or it has left.  Otherwise it
- * watches that one's beats: none for the time of a lease, by our own clock, and it counts as dead;
- * one, and the start is refused.  Whoever was ended meanwhile cannot commit any more: its row is
- * dead, and each batch asks that row (the fence). */
+ * Several share the store, each as the home of some slots.  A start takes what an earlier process
+ * of its own name left, at once when nobody can be left of that: it had the same data directory,
+ * whose lock is ours now, or it has left.  Otherwise it watches that one's beats: none for the time
+ * of a lease, by our own clock, and it counts as dead; one, and the start is refused.  Whoever was
+ * ended meanwhile cannot commit any more: its row is gone, and each batch asks that row (the
+ * fence).  Then it takes slots that are nobody's, up to its share.  Of the others it waits for
+ * none: store_pg_watch.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "gateway/base/log.h"
 #include "gateway/store/store_pg_private.h"
@@ -16,7 +19,7 @@
 #define LEASE_S 10
 #define WATCH_MS 200 /* between two looks at another node's beats */
 #define STATE_DEAD 2
-#define OTHERS_MAX 16
+#define OTHERS_MAX 16 /* of one name: but for starts that failed in the middle, one */
 
 struct other {
     int64_t incarnation, beat;
@@ -25,9 +28,16 @@ struct other {
     char name[48];
 };
 
-static uint64_t lease_ns(const struct store_pg *s)
+int64_t pg_lease_ms(const struct store_pg *s)
 {
-    return (uint64_t)(s->o.lease_s ? s->o.lease_s : LEASE_S) * 1000000000u;
+    return (int64_t)(s->o.lease_s ? s->o.lease_s : LEASE_S) * 1000;
+}
+
+int64_t pg_boot_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 void pg_node_name(int64_t incarnation, const char *life, char ret[48])
@@ -38,34 +48,30 @@ void pg_node_name(int64_t incarnation, const char *life, char ret[48])
 
 /* --- others ----------------------------------------------------------------------------------- */
 
-static void note_newest(struct store_pg *s, struct str id)
-{
-    if (id.n == TASK_ID_LEN && memcmp(id.p, s->marks.newest_id, TASK_ID_LEN) > 0)
-        memcpy(s->marks.newest_id, id.p, TASK_ID_LEN);
-}
-
-/* The living ones; at most one, but for starts that failed in the middle. */
-static int others_read(struct store_pg *s, struct other ret[OTHERS_MAX], size_t *ret_n)
+/* Those of our name. */
+static int others_read(struct store_pg *s, struct other ret[OTHERS_MAX], size_t *ret_n,
+                       size_t *ret_living)
 {
     struct pg_call c;
     PGresult *r;
-    *ret_n = 0;
+    *ret_n = *ret_living = 0;
     pg_begin(&c, &s->writer, PG_NODES);
     int status = pg_ask(&c, &r);
     for (int i = 0; status == STORE_OK && i < PQntuples(r); i++) {
-        note_newest(s, pg_col(r, i, 3));
         struct str life = pg_col(r, i, 6), node = pg_col(r, i, 1), place = pg_col(r, i, 2);
-        if (pg_col_int(r, i, 5) >= STATE_DEAD || life.n != PG_LIFE_BYTES)
+        bool lives = pg_col_int(r, i, 5) == NODE_LIVES, ours = str_eq(node, str_of(s->node));
+        *ret_living += lives && !ours;
+        if (!ours || life.n != PG_LIFE_BYTES)
             continue;
-        if (*ret_n == OTHERS_MAX) {
-            snprintf(s->writer.error, sizeof s->writer.error, "too many rows of living nodes");
+        if (*ret_n == OTHERS_MAX || *ret_living == STORE_NODES_MAX) {
+            snprintf(s->writer.error, sizeof s->writer.error, "too many rows of nodes");
             status = STORE_IO;
             break;
         }
         struct other *o = &ret[(*ret_n)++];
         *o = (struct other){.incarnation = pg_col_int(r, i, 0), .beat = pg_col_int(r, i, 4)};
         o->is_gone =
-            s->holds_place && str_eq(place, str_of(s->place)) && str_eq(node, str_of(s->node));
+            pg_col_int(r, i, 5) == NODE_DEAD || (s->holds_place && str_eq(place, str_of(s->place)));
         snprintf(o->node, sizeof o->node, "%.*s", (int)(node.n < 79 ? node.n : 79), node.p);
         pg_node_name(o->incarnation, life.p, o->name);
     }
@@ -76,11 +82,11 @@ static int others_read(struct store_pg *s, struct other ret[OTHERS_MAX], size_t 
 static int beat_of(struct store_pg *s, const struct other *o, int64_t *ret)
 {
     struct other now[OTHERS_MAX];
-    size_t n = 0;
-    int status = others_read(s, now, &n);
+    size_t n = 0, living = 0;
+    int status = others_read(s, now, &n, &living);
     *ret = -1; /* it has left */
     for (size_t i = 0; i < n; i++)
-        if (now[i].incarnation == o->incarnation)
+        if (now[i].incarnation == o->incarnation && !now[i].is_gone)
             *ret = now[i].beat;
     return status;
 }
@@ -88,9 +94,9 @@ static int beat_of(struct store_pg *s, const struct other *o, int64_t *ret)
 /* STORE_BUSY: it lives. */
 static int other_watch(struct store_pg *s, struct other *o)
 {
-    uint64_t until = uv_hrtime() + lease_ns(s);
+    int64_t until = pg_boot_ms() + pg_lease_ms(s);
     log_event(LEVEL_INFO, "store", "waits_for_lease", LOG_TEXT("node", o->node));
-    while (uv_hrtime() < until) {
+    while (pg_boot_ms() < until) {
         int64_t beat = 0;
         uv_sleep(WATCH_MS);
         int status = beat_of(s, o, &beat);
@@ -104,7 +110,7 @@ static int other_watch(struct store_pg *s, struct other *o)
     return STORE_OK;
 }
 
-static int backends_end(struct pg_conn *conn, const char *name, int pid)
+int pg_backends_end(struct pg_conn *conn, const char *name, int pid)
 {
     struct pg_call c;
     PGresult *r;
@@ -120,16 +126,26 @@ static int backends_end(struct pg_conn *conn, const char *name, int pid)
 
 /* --- joining ---------------------------------------------------------------------------------- */
 
-static void bury(struct store_pg *s, const struct other *o)
+static void send_about(struct store_pg *s, enum pg_stmt stmt, int64_t incarnation)
 {
     struct pg_call c;
-    pg_begin(&c, &s->writer, PG_NODE_DEAD);
+    pg_begin(&c, &s->writer, stmt);
+    pg_int(&c, incarnation);
+    pg_send(&c);
+}
+
+/* All that it had is ours. */
+static void inherit(struct store_pg *s, const struct other *o)
+{
+    struct pg_call c;
+    pg_begin(&c, &s->writer, PG_SLOTS_PASS);
+    pg_int(&c, s->incarnation);
+    pg_int(&c, s->incarnation);
     pg_int(&c, o->incarnation);
     pg_send(&c);
-    pg_begin(&c, &s->writer, PG_BEAT_DEAD);
-    pg_int(&c, o->incarnation);
-    pg_int(&c, o->beat);
-    pg_send(&c);
+    send_about(s, PG_NEWEST_ID_KEEP, o->incarnation);
+    send_about(s, PG_NODE_FORGET, o->incarnation);
+    send_about(s, PG_BEAT_FORGET, o->incarnation);
 }
 
 static void node_enter(struct store_pg *s)
@@ -141,17 +157,17 @@ static void node_enter(struct store_pg *s)
     pg_text(&c, (struct str){s->life, sizeof s->life});
     pg_text(&c, str_of(s->place));
     pg_text(&c, str_of(s->marks.newest_id));
+    pg_text(&c, STR(HOLDFAST_VERSION));
     pg_send(&c);
-    pg_begin(&c, &s->writer, PG_BEAT_NEW);
-    pg_int(&c, s->incarnation);
-    pg_send(&c);
+    send_about(s, PG_BEAT_NEW, s->incarnation);
+    send_about(s, PG_JOURNAL_INHERIT, s->incarnation);
 }
 
-static int number_take(struct store_pg *s, int64_t *ret)
+int pg_number_take(struct pg_conn *conn, int64_t *ret)
 {
     struct pg_call c;
     PGresult *r;
-    pg_begin(&c, &s->writer, PG_CLUSTER_NUMBER);
+    pg_begin(&c, conn, PG_CLUSTER_NUMBER);
     int status = pg_ask(&c, &r);
     if (status == STORE_OK)
         *ret = pg_col_int(r, 0, 0);
@@ -159,52 +175,77 @@ static int number_take(struct store_pg *s, int64_t *ret)
     return status;
 }
 
-/* Keys begin at our number, and behind all that there are: a clock of the server's may have been
- * set back by years. */
-static int keys_begin(struct store_pg *s)
+static int slots_begin(struct store_pg *s, size_t living)
+{
+    struct pg_call c;
+    pg_begin(&c, &s->writer, PG_SLOTS_CLAIM);
+    pg_int(&c, s->incarnation);
+    pg_int(&c, s->incarnation);
+    pg_int(&c, (int64_t)(N_SLOTS / (living + 1))); /* the newest has the smallest share */
+    return pg_run(&c);
+}
+
+int pg_newest_read(struct pg_conn *conn, char ret[TASK_ID_LEN + 1])
 {
     struct pg_call c;
     PGresult *r;
-    pg_begin(&c, &s->writer, PG_NEWEST_KEY);
+    pg_begin(&c, conn, PG_NEWEST_ID);
     int status = pg_ask(&c, &r);
-    int64_t first = s->incarnation << 32 | 1;
-    if (status == STORE_OK) {
-        int64_t newest = pg_col_int(r, 0, 0);
-        s->marks.next_key = newest >= first ? newest + 1 : first;
+    struct str id = status == STORE_OK ? pg_col(r, 0, 0) : STR_NULL;
+    ret[0] = 0;
+    if (id.n == TASK_ID_LEN) {
+        memcpy(ret, id.p, TASK_ID_LEN);
+        ret[TASK_ID_LEN] = 0;
     }
     PQclear(r);
     return status;
 }
 
-/* One transaction, behind the lock of the cluster's row: the second of two that start at once finds
- * the first, and refuses. */
-static int join_locked(struct store_pg *s, const struct other *dead, size_t n)
+/* STORE_BUSY when one of our name may not be taken. */
+static int join_check(const struct other *now, size_t n_now, const struct other *dead, size_t n)
+{
+    for (size_t i = 0; i < n_now; i++) {
+        bool known = now[i].is_gone;
+        for (size_t k = 0; k < n; k++)
+            known =
+                known || (dead[k].incarnation == now[i].incarnation && dead[k].beat == now[i].beat);
+        if (!known)
+            return STORE_BUSY;
+    }
+    return STORE_OK;
+}
+
+/* Behind the lock of the cluster's row: the second of two of one name that start at once finds the
+ * first, and refuses. */
+static int join_within(struct store_pg *s, const struct other *dead, size_t n)
 {
     struct other now[OTHERS_MAX];
-    size_t n_now = 0;
+    size_t n_now = 0, living = 0;
+    int status = pg_run_plain(&s->writer, PG_CLUSTER_LOCK);
+    if (status == STORE_OK)
+        status = others_read(s, now, &n_now, &living);
+    if (status == STORE_OK)
+        status = join_check(now, n_now, dead, n);
+    if (status == STORE_OK)
+        status = pg_run_plain(&s->writer, PG_NUMBER_RAISE);
+    if (status == STORE_OK)
+        status = pg_number_take(&s->writer, &s->incarnation);
+    if (status == STORE_OK)
+        status = pg_newest_read(&s->writer, s->marks.newest_id);
+    for (size_t i = 0; i < n_now && status == STORE_OK; i++)
+        inherit(s, &now[i]);
+    if (status == STORE_OK) {
+        node_enter(s);
+        status = pg_flush(&s->writer, NULL, NULL);
+    }
+    return status == STORE_OK ? slots_begin(s, living) : status;
+}
+
+static int join_locked(struct store_pg *s, const struct other *dead, size_t n)
+{
     int status = pg_run_plain(&s->writer, PG_BEGIN);
     if (status == STORE_OK)
-        status = pg_run_plain(&s->writer, PG_CLUSTER_LOCK);
-    if (status == STORE_OK)
-        status = others_read(s, now, &n_now);
-    for (size_t i = 0; i < n_now && status == STORE_OK; i++) {
-        bool known = false;
-        for (size_t k = 0; k < n; k++)
-            known = known || (dead[k].incarnation == now[i].incarnation &&
-                              (dead[k].beat == now[i].beat || dead[k].is_gone));
-        if (known)
-            bury(s, &now[i]);
-        else
-            status = STORE_BUSY;
-    }
-    if (status == STORE_OK)
-        status = pg_flush(&s->writer, NULL, NULL);
-    if (status == STORE_OK)
-        status = number_take(s, &s->incarnation);
-    if (status == STORE_OK)
-        node_enter(s);
-    if (status == STORE_OK)
-        status = pg_flush(&s->writer, NULL, NULL);
+        status = join_within(s, dead, n);
     if (status == STORE_OK)
         return pg_run_plain(&s->writer, PG_COMMIT);
     if (pg_conn_is_open(&s->writer) && PQtransactionStatus(s->writer.pg) != PQTRANS_IDLE)
@@ -212,20 +253,17 @@ static int join_locked(struct store_pg *s, const struct other *dead, size_t n)
     return status;
 }
 
-/* Rows of the dead whose journal is gone: the newest id lives on in ours. */
-static int forget_dead(struct store_pg *s)
-{
-    int status = pg_run_plain(&s->writer, PG_NODES_FORGET);
-    return status < 0 ? status : pg_run_plain(&s->writer, PG_BEATS_FORGET);
-}
-
 static int join_fails(struct store_pg *s, const struct other *o, int status, char *ret_error)
 {
     if (status == STORE_BUSY && o)
-        snprintf(ret_error, STORE_ERROR_TEXT,
-                 "another gateway, \"%s\", serves this database: stop it first", o->node);
+        snprintf(
+            ret_error, STORE_ERROR_TEXT,
+            "another gateway, \"%s\", serves this database under the same name: stop it first, "
+            "or give this one another cluster.node",
+            o->node);
     else if (status == STORE_BUSY)
-        snprintf(ret_error, STORE_ERROR_TEXT, "another gateway has begun to serve this database");
+        snprintf(ret_error, STORE_ERROR_TEXT,
+                 "another gateway of this name has begun to serve this database");
     else
         snprintf(ret_error, STORE_ERROR_TEXT, "cannot join the cluster: %.200s", s->writer.error);
     return status;
@@ -234,28 +272,26 @@ static int join_fails(struct store_pg *s, const struct other *o, int status, cha
 int pg_node_join(struct store_pg *s, char ret_error[STORE_ERROR_TEXT])
 {
     struct other others[OTHERS_MAX];
-    size_t n = 0;
+    size_t n = 0, living = 0;
     int status = pg_node_check_standby(s);
     if (status == STORE_OK)
-        status = others_read(s, others, &n);
+        status = others_read(s, others, &n, &living);
     for (size_t i = 0; i < n && status == STORE_OK; i++) {
         if (!others[i].is_gone)
             status = other_watch(s, &others[i]);
         if (status == STORE_OK) /* a half-sent batch would hold its row for ever */
-            status = backends_end(&s->writer, others[i].name, 0);
+            status = pg_backends_end(&s->writer, others[i].name, 0);
         if (status < 0)
             return join_fails(s, &others[i], status, ret_error);
     }
+    int64_t sent = pg_boot_ms();
     if (status == STORE_OK)
         status = join_locked(s, others, n);
-    if (status == STORE_OK)
-        status = keys_begin(s);
-    if (status == STORE_OK)
-        status = forget_dead(s);
     if (status < 0)
         return join_fails(s, NULL, status, ret_error);
     pg_node_name(s->incarnation, s->life, s->name);
-    s->beat_at = uv_hrtime();
+    s->marks.next_key = s->incarnation << 32 | 1;
+    s->beat_at = sent;
     return STORE_OK;
 }
 
@@ -279,25 +315,32 @@ int pg_node_check_standby(struct store_pg *s)
     return status;
 }
 
-/* Every fifth of a lease.  What it finds out shows in the next commit. */
-void pg_node_beat(struct store_pg *s)
+int pg_beat_on(struct store_pg *s, struct pg_conn *conn)
 {
-    uint64_t now = uv_hrtime();
-    if (s->fenced || now - s->beat_at < lease_ns(s) / 5 || !pg_conn_is_open(&s->writer))
-        return;
-    s->beat_at = now;
     struct pg_call c;
     PGresult *r;
-    pg_begin(&c, &s->writer, PG_BEAT);
+    pg_begin(&c, conn, PG_BEAT);
     pg_int(&c, s->incarnation);
     int status = pg_ask(&c, &r);
     if (status == STORE_OK && PQntuples(r) == 0) {
         s->fenced = true;
-        snprintf(s->writer.error, sizeof s->writer.error, "another gateway has taken over");
+        snprintf(conn->error, sizeof conn->error, "another gateway has taken over");
+        status = STORE_FENCED;
     }
     PQclear(r);
-    if (status < 0 || s->fenced)
+    return status;
+}
+
+/* Every fifth of a lease.  What it finds out shows in the next commit. */
+void pg_node_beat(struct store_pg *s)
+{
+    int64_t now = pg_boot_ms();
+    if (s->watch || s->fenced || now - s->beat_at < pg_lease_ms(s) / 5 ||
+        !pg_conn_is_open(&s->writer))
+        return;
+    if (pg_beat_on(s, &s->writer) < 0)
         pg_note_error(s, &s->writer);
+    s->beat_at = now;
 }
 
 void pg_node_leave(struct store_pg *s)
@@ -313,5 +356,5 @@ void pg_node_leave(struct store_pg *s)
 
 int pg_backend_end(struct store_pg *s, int pid)
 {
-    return backends_end(&s->writer, s->name, pid);
+    return pg_backends_end(&s->writer, s->name, pid);
 }

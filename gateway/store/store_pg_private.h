@@ -35,15 +35,24 @@ enum pg_stmt {
     PG_NODES,
     PG_NODE_DEAD,
     PG_BEAT_DEAD,
-    PG_NODES_FORGET,
-    PG_BEATS_FORGET,
+    PG_NODE_HOLD,
+    PG_NODE_FORGET,
+    PG_BEAT_FORGET,
     PG_NODE_NEW,
+    PG_NODE_LINK,
     PG_BEAT_NEW,
     PG_BEAT,
     PG_NODE_LEAVE,
+    PG_SLOTS_SINCE,
+    PG_SLOTS_CLAIM,
+    PG_SLOTS_RELEASE,
+    PG_SLOTS_PASS,
+    PG_SLOTS_FREE,
+    PG_NEWEST_ID,
+    PG_NEWEST_ID_KEEP,
+    PG_NUMBER_RAISE,
     PG_STANDBYS,
     PG_NAME_SET,
-    PG_NEWEST_KEY,
 
     PG_TASK_NEW,
     PG_INPUT_NEW,
@@ -116,8 +125,9 @@ enum pg_stmt {
 
     PG_JOURNAL_PUT,
     PG_JOURNAL_CUT,
-    PG_JOURNAL_CUT_OLD,
     PG_JOURNAL_ROWS,
+    PG_JOURNAL_GONE,
+    PG_JOURNAL_INHERIT,
     PG_SEALED,
 
     PG_ASK_TASK,
@@ -243,14 +253,12 @@ static inline bool pg_col_is_null(const PGresult *r, int row, int column)
 
 struct pg_journal {
     struct journal_tails tails;
-    int64_t incarnation; /* ours */
-    int64_t first;       /* rows of ours before this are deleted */
-    bool has_old;        /* there are rows of earlier incarnations */
+    int64_t incarnation; /* ours; what was left by one before us has numbers below 0 */
+    int64_t first;       /* rows before this are deleted */
 
     /* The current batch's; pg_journal_rollback drops it, pg_journal_commit keeps it. */
     struct buf row;
     int64_t cut_to;
-    bool cuts_old;
     int64_t *there; /* sorted; NULL: nobody was asked */
     size_t n_there;
 };
@@ -271,8 +279,12 @@ void pg_journal_there(struct pg_journal *j, int64_t *keys, size_t n);
 void pg_journal_commit(struct pg_journal *j, int64_t n);
 void pg_journal_rollback(struct pg_journal *j);
 
-/* All unsealed lines in the database, of these slots (NULL: of all); ret is set only by success. */
-int pg_tails_load(struct pg_conn *conn, const struct slots *slots, struct tails *ret);
+/* All unsealed lines in one incarnation's rows, of these slots (NULL: of all); ret is set only by
+ * success. */
+int pg_tails_load(struct pg_conn *conn, int64_t incarnation, const struct slots *slots,
+                  struct tails *ret);
+/* The last line of each task that is in blocks, of those that exist: rows of key, line, slot. */
+int pg_ask_sealed(struct pg_conn *conn, const struct buf *keys, PGresult **ret);
 
 /* --- the store -------------------------------------------------------------------------------- */
 
@@ -298,7 +310,8 @@ struct store_pg {
     atomic_bool fenced;
     bool deletes, has_garbage;
     bool committed;             /* the current batch's COMMIT was answered */
-    uint64_t beat_at;           /* by uv_hrtime: when the last beat was sent */
+    struct pg_watch *watch;     /* NULL: idle gives the signs of life */
+    _Atomic int64_t beat_at;    /* by pg_boot_ms: when the last one that worked was sent */
     _Atomic uint64_t commits;   /* that were made: what a reader has kept is older */
     _Atomic int64_t generation; /* of the writer's connection: readers have none older */
 
@@ -323,8 +336,29 @@ int64_t pg_now(void); /* by uv_hrtime, in ms */
 /* The application_name of a node's connections: holdfast, its incarnation, a part of its life. */
 void pg_node_name(int64_t incarnation, const char *life, char ret[48]);
 int pg_node_join(struct store_pg *s, char ret_error[STORE_ERROR_TEXT]);
-void pg_node_beat(struct store_pg *s);
+void pg_node_beat(struct store_pg *s); /* when one is due, on the writer's connection */
+/* One, on any; STORE_FENCED when it is too late.  May be a part of a transaction. */
+int pg_beat_on(struct store_pg *s, struct pg_conn *conn);
 void pg_node_leave(struct store_pg *s);
+/* The next of the numbers that are given once; within a transaction, nobody else gets one before
+ * its end. */
+int pg_number_take(struct pg_conn *conn, int64_t *ret);
+/* The newest id of any record; "" for none. */
+int pg_newest_read(struct pg_conn *conn, char ret[TASK_ID_LEN + 1]);
+int pg_backends_end(struct pg_conn *conn, const char *name, int pid);
+int64_t pg_lease_ms(const struct store_pg *s);
+int64_t pg_boot_ms(void); /* CLOCK_BOOTTIME: it goes on while the machine sleeps */
+
+/* store_pg_view.c: the newest of the nodes; of the slots, those that have moved since. */
+int pg_view_read(struct pg_conn *conn, struct store_view *view, char names[STORE_NODES_MAX][48],
+                 int64_t *last_moved);
+
+/* store_pg_watch.c */
+void pg_watch_stop(struct store_pg *s);
+
+/* store_pg_rescue.c: what a dead node left is sealed, and its slots are nobody's: several may do
+ * it at once.  STORE_NOT_FOUND: another one has done it. */
+int pg_rescue(struct pg_conn *conn, int64_t incarnation);
 /* Ends an old backend of ours, which may still carry out a batch.  STORE_BUSY: it is there yet. */
 int pg_backend_end(struct store_pg *s, int pid);
 /* Whether the setting of replicated is kept by the server; conn->error says why not. */

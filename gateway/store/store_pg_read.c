@@ -447,8 +447,10 @@ static int pg_ask_outbox(struct pg_reader *r, const struct query *q, struct answ
     struct pg_call c;
     PGresult *rows;
     size_t bytes = 0;
+    char slots[N_SLOTS / 8];
     pg_begin(&c, &r->conn, PG_ASK_OUTBOX);
     pg_text(&c, q->key);
+    pg_slots(&c, q, slots);
     pg_int(&c, (int64_t)q->after);
     pg_bound(&c, q);
     int status = pg_ask(&c, &rows);
@@ -464,6 +466,7 @@ static int pg_ask_outbox(struct pg_reader *r, const struct query *q, struct answ
             .id = arena_str(&ret->chunks, pg_col(rows, i, 2)),
             .at = pg_col_int(rows, i, 3),
             .body = arena_str(&ret->chunks, body),
+            .slot = (unsigned)pg_col_int(rows, i, 5),
         };
     }
     PQclear(rows);

@@ -57,7 +57,9 @@ _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3, "CO
     BYTES("t.output")                                                                          \
     " + " BYTES("t.result") " + " BYTES("t.undelivered") " + " BYTES("t.answers") " + " BYTES( \
         "i.input") " + " BYTES("i.metadata") " + " BYTES("i.parts")
-#define SLOTS(table) " AND (?::bytea IS NULL OR get_bit(?1, " table ".slot) = 1)"
+#define SLOTS_OF(table, n) " AND (?::bytea IS NULL OR get_bit(?" n ", " table ".slot) = 1)"
+#define SLOTS(table) SLOTS_OF(table, "1")
+#define SLOTS_2(table) SLOTS_OF(table, "2")
 
 #define CONVERSATION                                                                    \
     "SELECT c.conversation_id, c.title, c.agent, c.updated_at, c.notices, c.unlisted, " \
@@ -112,26 +114,47 @@ static const char *const texts[PG_COUNT] = {
                           "extract(epoch FROM clock_timestamp())::bigint - 1735689600) "
                           "RETURNING last_number",
     [PG_NODES] =
-        "SELECT n.incarnation, n.node, n.place, n.newest_id, b.beat, n.state, n.life "
-        "FROM nodes n JOIN beats b ON b.incarnation = n.incarnation ORDER BY n.incarnation",
-    [PG_NODE_DEAD] = "UPDATE nodes SET state = 2 WHERE incarnation = ? AND state < 2",
+        "SELECT n.incarnation, n.node, n.place, n.newest_id, b.beat, n.state, n.life, n.link, "
+        "n.version FROM nodes n JOIN beats b ON b.incarnation = n.incarnation "
+        "ORDER BY n.incarnation LIMIT 65",
+    [PG_NODE_DEAD] = "UPDATE nodes SET state = 2 WHERE incarnation = ? AND state < 2 RETURNING 1",
     [PG_BEAT_DEAD] =
         "UPDATE beats SET dead = 1 WHERE incarnation = ? AND beat = ? AND dead = 0 RETURNING 1",
-    [PG_NODES_FORGET] = "DELETE FROM nodes WHERE state = 2 AND NOT EXISTS "
-                        "(SELECT 1 FROM journal j WHERE j.incarnation = nodes.incarnation)",
-    [PG_BEATS_FORGET] = "DELETE FROM beats WHERE NOT EXISTS "
-                        "(SELECT 1 FROM nodes n WHERE n.incarnation = beats.incarnation)",
-    [PG_NODE_NEW] = "INSERT INTO nodes (incarnation, node, life, place, batch, newest_id, state) "
-                    "VALUES (?, ?, ?, ?, 0, ?, 0)",
+    [PG_NODE_HOLD] = "SELECT 1 FROM nodes WHERE incarnation = ? AND state = 2 FOR UPDATE",
+    [PG_NODE_FORGET] = "DELETE FROM nodes WHERE incarnation = ?",
+    [PG_BEAT_FORGET] = "DELETE FROM beats WHERE incarnation = ?",
+    [PG_NODE_NEW] =
+        "INSERT INTO nodes (incarnation, node, life, place, batch, newest_id, state, version) "
+        "VALUES (?, ?, ?, ?, 0, ?, 0, ?)",
+    [PG_NODE_LINK] = "UPDATE nodes SET link = ? WHERE incarnation = ? AND life = ?",
     [PG_BEAT_NEW] = "INSERT INTO beats (incarnation, beat, dead) VALUES (?, 0, 0)",
     [PG_BEAT] = "UPDATE beats SET beat = beat + 1 WHERE incarnation = ? AND dead = 0 RETURNING 1",
     [PG_NODE_LEAVE] = "WITH b AS (UPDATE beats SET dead = 1 WHERE incarnation = ?) "
                       "UPDATE nodes SET state = 2 WHERE incarnation = ?1 AND life = ?",
+
+    /* --- slots --------------------------------------------------------------------------- */
+
+    [PG_SLOTS_SINCE] = "SELECT slot, coalesce(incarnation, 0), moved FROM slots WHERE moved > ?",
+    [PG_SLOTS_CLAIM] =
+        "UPDATE slots SET incarnation = ?, moved = ? WHERE slot IN (SELECT slot FROM slots WHERE "
+        "incarnation IS NULL ORDER BY slot LIMIT ? FOR UPDATE SKIP LOCKED) RETURNING slot",
+    [PG_SLOTS_RELEASE] =
+        "UPDATE slots SET incarnation = NULL, moved = ? WHERE incarnation = ? AND slot = ANY(?)",
+    [PG_SLOTS_PASS] = "UPDATE slots SET incarnation = ?, moved = ? WHERE incarnation = ?",
+    [PG_SLOTS_FREE] = "UPDATE slots SET incarnation = NULL, moved = ? WHERE incarnation = ?",
+    /* The newest of all records: rows of nodes that are gone leave theirs in the cluster's. */
+    [PG_NEWEST_ID] = "SELECT greatest((SELECT newest_id FROM cluster), "
+                     "(SELECT newest_id FROM nodes ORDER BY newest_id DESC LIMIT 1))",
+    [PG_NEWEST_ID_KEEP] = "UPDATE cluster SET newest_id = greatest(newest_id, "
+                          "(SELECT newest_id FROM nodes WHERE incarnation = ?))",
     [PG_STANDBYS] = "SELECT convert_to(current_setting('synchronous_standby_names'), 'UTF8')",
     [PG_NAME_SET] = "SELECT set_config('application_name', convert_from(?, 'UTF8'), false)",
-    [PG_NEWEST_KEY] = "SELECT greatest((SELECT coalesce(max(task_key), 0) FROM tasks), "
-                      "(SELECT coalesce(max(key), 0) FROM notices), "
-                      "(SELECT coalesce(max(key), 0) FROM outbox))",
+    /* Keys begin with a number: no later one may be below those that there are, also when a clock
+     * of the server's was set back by years. */
+    [PG_NUMBER_RAISE] = "UPDATE cluster SET last_number = greatest(last_number, "
+                        "greatest((SELECT coalesce(max(task_key), 0) FROM tasks), "
+                        "(SELECT coalesce(max(key), 0) FROM notices), "
+                        "(SELECT coalesce(max(key), 0) FROM outbox)) >> 32)",
 
     /* --- writes -------------------------------------------------------------------------- */
 
@@ -245,7 +268,8 @@ static const char *const texts[PG_COUNT] = {
         "INSERT INTO notices (key, slot, silent, owner, conversation_id, agent, text, "
         "source) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     [PG_NOTICE_TAKE] = "DELETE FROM notices WHERE key = ?",
-    [PG_OUTBOX_PUT] = "INSERT INTO outbox (key, hook, id, at, body) VALUES (?, ?, ?, ?, ?)",
+    [PG_OUTBOX_PUT] =
+        "INSERT INTO outbox (key, slot, hook, id, at, body) VALUES (?, ?, ?, ?, ?, ?)",
     [PG_OUTBOX_TAKE] = "DELETE FROM outbox WHERE key = ?",
     [PG_REVOKE] = "INSERT INTO revocations (owner, slot, until) VALUES (?, ?, ?) "
                   "ON CONFLICT (owner) DO UPDATE SET until = excluded.until",
@@ -301,7 +325,8 @@ static const char *const texts[PG_COUNT] = {
     [PG_EMPTY_MESSAGES_DELETE] = "DELETE FROM messages" IS_EMPTY,
     [PG_EMPTY_CONVERSATION_DELETE] = "DELETE FROM conversations" IS_EMPTY,
     [PG_GARBAGE_FIRST] =
-        "SELECT task_key, owner, keeps_record FROM garbage ORDER BY task_key LIMIT 1",
+        "SELECT task_key, owner, keeps_record FROM garbage ORDER BY task_key LIMIT 1 "
+        "FOR UPDATE SKIP LOCKED",
     [PG_GARBAGE_BLOCKS] =
         "WITH d AS (DELETE FROM blocks WHERE task_key = ? AND first <= coalesce((SELECT first FROM "
         "blocks WHERE task_key = ?1 ORDER BY first LIMIT 1 OFFSET ? - 1), 9223372036854775807) "
@@ -314,9 +339,16 @@ static const char *const texts[PG_COUNT] = {
 
     [PG_JOURNAL_PUT] = "INSERT INTO journal (incarnation, n, bytes) VALUES (?, ?, ?)",
     [PG_JOURNAL_CUT] = "DELETE FROM journal WHERE incarnation = ? AND n >= ? AND n < ?",
-    [PG_JOURNAL_CUT_OLD] = "DELETE FROM journal WHERE incarnation < ?",
-    [PG_JOURNAL_ROWS] = "SELECT incarnation, n, bytes FROM journal "
-                        "WHERE (incarnation, n) > (?, ?) ORDER BY incarnation, n LIMIT ?",
+    [PG_JOURNAL_ROWS] =
+        "SELECT n, bytes FROM journal WHERE incarnation = ? AND n > ? ORDER BY n LIMIT ?",
+    [PG_JOURNAL_GONE] = "DELETE FROM journal WHERE incarnation = ?",
+    /* Rows of no node that there is become ours, before all that we write: their numbers are
+     * below 0. */
+    [PG_JOURNAL_INHERIT] =
+        "UPDATE journal j SET incarnation = ?, n = o.n FROM (SELECT incarnation, n AS was, "
+        "row_number() OVER (ORDER BY incarnation, n) - 1 - count(*) OVER () AS n FROM journal l "
+        "WHERE NOT EXISTS (SELECT 1 FROM nodes d WHERE d.incarnation = l.incarnation)) o "
+        "WHERE j.incarnation = o.incarnation AND j.n = o.was",
     /* The last line that is or was in blocks: for the journal, removed events are as dead as
      * those. */
     [PG_SEALED] = "SELECT t.task_key, greatest(t.first - 1, coalesce((SELECT b.last FROM blocks b "
@@ -407,8 +439,9 @@ static const char *const texts[PG_COUNT] = {
     [PG_ASK_FULL] = "SELECT owner, bytes FROM usage u WHERE true" SLOTS(
         "u") " AND bytes > ? AND "
              "owner >= coalesce(?, '\\x'::bytea) AND owner IS DISTINCT FROM ?3" LIMITED("owner"),
-    [PG_ASK_OUTBOX] = WITHIN("o.key, o.hook, o.id, o.at, o.body", "octet_length(o.body)",
-                             "FROM outbox o WHERE o.hook = ? AND o.key > ?", "o.key"),
+    [PG_ASK_OUTBOX] =
+        WITHIN("o.key, o.hook, o.id, o.at, o.body, o.slot", "octet_length(o.body)",
+               "FROM outbox o WHERE o.hook = ?" SLOTS_2("o") " AND o.key > ?", "o.key"),
     [PG_ASK_REVOKED] = "SELECT owner, until FROM revocations r WHERE true" SLOTS(
         "r") " AND owner >= coalesce(?, '\\x'::bytea) AND owner IS DISTINCT FROM ?2" LIMITED("owner"),
     [PG_ASK_FILE] = ASK_FILE("0") "owner = ? AND conversation_id = ? AND file_id = ? AND state < 2",

@@ -252,6 +252,7 @@ static void pg_put_outbox(struct store_pg *s, const struct op *op)
     struct pg_call c;
     pg_begin(&c, &s->writer, PG_OUTBOX_PUT);
     pg_int(&c, o->key);
+    pg_int(&c, o->slot);
     pg_text(&c, o->hook);
     pg_text(&c, o->id);
     pg_int(&c, o->at);

@@ -49,3 +49,57 @@ void store_pg_last_error(struct store_pg *store, char ret[STORE_ERROR_TEXT])
     (void)store;
     ret[0] = 0;
 }
+
+void store_pg_watch(struct store_pg *store, void (*changed)(void *arg), void *arg)
+{
+    (void)store;
+    (void)changed;
+    (void)arg;
+}
+
+void store_pg_turned(struct store_pg *store)
+{
+    (void)store;
+}
+
+void store_pg_view(struct store_pg *store, struct store_view *ret)
+{
+    (void)store;
+    *ret = (struct store_view){0};
+}
+
+int64_t store_pg_incarnation(const struct store_pg *store)
+{
+    (void)store;
+    return 0;
+}
+
+bool store_pg_is_trusted(const struct store_pg *store)
+{
+    (void)store;
+    return true;
+}
+
+msec_t store_pg_lease_left(const struct store_pg *store)
+{
+    (void)store;
+    return 0;
+}
+
+uint64_t store_pg_takeovers(const struct store_pg *store)
+{
+    (void)store;
+    return 0;
+}
+
+void store_pg_advertise(struct store_pg *store, const char *address)
+{
+    (void)store;
+    (void)address;
+}
+
+void store_pg_release(struct store_pg *store, const struct slots *slots)
+{
+    (void)store;
+    (void)slots;
+}

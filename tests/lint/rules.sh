@@ -13,6 +13,7 @@ base
 config      base
 processes   base config
 store       base
+cluster     base store
 auth        base config
 fetch       base config
 files       base
@@ -25,7 +26,7 @@ traces      base fetch
 agents      base config fetch mcp models processes tools traces
 faces       auth front
 workers     agents base front
-gateway     agents auth base cli config faces fetch files front mcp models processes store tools traces workers
+gateway     agents auth base cli cluster config faces fetch files front mcp models processes store tools traces workers
 '
 
 # Names of a library, or an include of it, and where in gateway/ they may stand: rooms, single modules, and those that

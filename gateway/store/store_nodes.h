@@ -1,0 +1,40 @@
+/* store_nodes -- what a store that several gateways share says about them.
+ *
+ * Shape:    a view is one state of the tables of nodes and slots.  Incarnations and tenures are
+ *           numbers of one kind, each given once, upwards.
+ * Thread:   any: values, that are copied.
+ */
+#ifndef GATEWAY_STORE_STORE_NODES_H
+#define GATEWAY_STORE_STORE_NODES_H
+
+#include "core/slot.h"
+
+#define STORE_NODES_MAX 64
+#define NODE_NAME_TEXT 80
+#define NODE_LINK_TEXT 128
+
+enum node_state { NODE_LIVES, NODE_LEAVES, NODE_DEAD };
+
+struct store_node {
+    int64_t incarnation; /* a process's life */
+    int64_t beat;        /* larger with each sign of life */
+    enum node_state state;
+    char name[NODE_NAME_TEXT];
+    char link[NODE_LINK_TEXT]; /* where others reach it, "" for nowhere */
+    char version[32];
+};
+
+struct store_view {
+    size_t n;
+    struct store_node
+        nodes[STORE_NODES_MAX]; /* by incarnation; the dead too, until they are told */
+    int64_t home[N_SLOTS];      /* an incarnation; 0: nobody's */
+    int64_t moved[N_SLOTS];     /* the tenure; 0: there was none yet */
+    char newest_id[32];         /* of any record, when slots last became ours */
+};
+
+/* How many slots are to be that node's, all nodes alike: 0 for one that does not live. */
+unsigned store_view_share(const struct store_view *v, int64_t incarnation);
+unsigned store_view_count(const struct store_view *v, int64_t incarnation); /* that are its */
+
+#endif

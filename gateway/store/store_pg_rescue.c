@@ -1,0 +1,137 @@
+/* A dead node's rows, put in order.  The lines in its journal become blocks, behind those that
+ * there are; then its rows go, and its slots are nobody's.  Each piece holds the dead node's row:
+ * several who do it at once do it one after the other, and one that comes late finds none. */
+#include <stdlib.h>
+
+#include "gateway/store/store_pg_private.h"
+
+#define PIECE 64 /* tasks, or … */
+#define PIECE_BYTES (1 << 20)
+
+static int rescue_begin(struct pg_conn *conn, int64_t incarnation)
+{
+    struct pg_call c;
+    PGresult *r;
+    int status = pg_run_plain(conn, PG_BEGIN);
+    if (status < 0)
+        return status;
+    pg_begin(&c, conn, PG_NODE_HOLD);
+    pg_int(&c, incarnation);
+    status = pg_ask(&c, &r);
+    if (status == STORE_OK && PQntuples(r) == 0)
+        status = STORE_NOT_FOUND;
+    PQclear(r);
+    return status;
+}
+
+static int rescue_end(struct pg_conn *conn, int status)
+{
+    if (status == STORE_OK)
+        return pg_run_plain(conn, PG_COMMIT);
+    if (pg_conn_is_open(conn) && PQtransactionStatus(conn->pg) != PQTRANS_IDLE)
+        (void)pg_run_plain(conn, PG_ROLLBACK);
+    return status;
+}
+
+/* The lines behind that number. */
+static struct lines behind(const struct block *b, uint64_t sealed)
+{
+    struct lines left = {b->first, b->last, {b->bytes, b->len}};
+    while (left.first <= sealed && left.first <= left.last) {
+        const char *end = memchr(left.bytes.p, '\n', left.bytes.n);
+        size_t n = end ? (size_t)(end - left.bytes.p) + 1 : left.bytes.n;
+        left.bytes.p += n;
+        left.bytes.n -= n;
+        left.first++;
+    }
+    return left;
+}
+
+static void put_tail(struct pg_conn *conn, const struct block *b, uint64_t sealed)
+{
+    if (b->last <= sealed)
+        return;
+    struct lines left = behind(b, sealed), block;
+    while (lines_take_block(&left, &block)) {
+        struct pg_call c;
+        pg_begin(&c, conn, PG_BLOCK_NEW);
+        pg_int(&c, b->task_key);
+        pg_int(&c, (int64_t)block.first);
+        pg_int(&c, (int64_t)block.last);
+        pg_text(&c, block.bytes);
+        pg_send(&c);
+    }
+}
+
+/* Another one may have sealed some meanwhile; whoever has the row sees all of it. */
+static int put_tails(struct pg_conn *conn, struct block *const *tails, size_t n)
+{
+    struct buf keys = {0};
+    PGresult *r;
+    pg_keys_begin(&keys);
+    for (size_t i = 0; i < n; i++)
+        pg_keys_add(&keys, tails[i]->task_key);
+    int status = pg_ask_sealed(conn, &keys, &r);
+    for (int row = 0; status == STORE_OK && row < PQntuples(r); row++)
+        for (size_t i = 0; i < n; i++)
+            if (tails[i]->task_key == pg_col_int(r, row, 0))
+                put_tail(conn, tails[i], (uint64_t)pg_col_int(r, row, 1));
+    PQclear(r);
+    buf_done(&keys);
+    return status < 0 ? status : pg_flush(conn, NULL, NULL);
+}
+
+static int rescue_lines(struct pg_conn *conn, int64_t incarnation)
+{
+    struct tails tails;
+    int status = pg_tails_load(conn, incarnation, NULL, &tails);
+    if (status < 0)
+        return status;
+    for (size_t at = 0; at < tails.n && status == STORE_OK;) {
+        size_t n = 0, bytes = 0;
+        for (; at + n < tails.n && n < PIECE && bytes < PIECE_BYTES; n++)
+            bytes += tails.at[at + n]->len;
+        status = rescue_begin(conn, incarnation);
+        if (status == STORE_OK)
+            status = put_tails(conn, tails.at + at, n);
+        status = rescue_end(conn, status);
+        at += n;
+    }
+    tails_done(&tails);
+    return status;
+}
+
+static void send_about(struct pg_conn *conn, enum pg_stmt stmt, int64_t incarnation)
+{
+    struct pg_call c;
+    pg_begin(&c, conn, stmt);
+    pg_int(&c, incarnation);
+    pg_send(&c);
+}
+
+static int rescue_slots(struct pg_conn *conn, int64_t incarnation)
+{
+    struct pg_call c;
+    int64_t number = 0;
+    int status = rescue_begin(conn, incarnation);
+    if (status == STORE_OK)
+        status = pg_number_take(conn, &number);
+    if (status == STORE_OK) {
+        send_about(conn, PG_JOURNAL_GONE, incarnation);
+        send_about(conn, PG_NEWEST_ID_KEEP, incarnation);
+        pg_begin(&c, conn, PG_SLOTS_FREE);
+        pg_int(&c, number);
+        pg_int(&c, incarnation);
+        pg_send(&c);
+        send_about(conn, PG_NODE_FORGET, incarnation);
+        send_about(conn, PG_BEAT_FORGET, incarnation);
+        status = pg_flush(conn, NULL, NULL);
+    }
+    return rescue_end(conn, status);
+}
+
+int pg_rescue(struct pg_conn *conn, int64_t incarnation)
+{
+    int status = rescue_lines(conn, incarnation);
+    return status < 0 ? status : rescue_slots(conn, incarnation);
+}
