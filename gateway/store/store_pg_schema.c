@@ -113,7 +113,8 @@ _Static_assert(N_SLOTS == 4096, "script_2 has it");
 
 /* enum conversation_flag. */
 static const char script_3[] =
-    "ALTER TABLE conversations ADD COLUMN IF NOT EXISTS flags bigint NOT NULL DEFAULT 0;";
+    "ALTER TABLE conversations ADD COLUMN IF NOT EXISTS flags bigint NOT NULL DEFAULT 0;"
+    "CREATE INDEX IF NOT EXISTS messages_newest ON messages (owner, message_id);"; /* for a search */
 
 struct script {
     const char *tables, *indexes; /* NULL: none */
