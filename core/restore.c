@@ -11,6 +11,7 @@
  *   4. when all of it is committed, the hub is ready, and runs begin again. */
 #include <stdlib.h>
 
+#include "core/grant.h"
 #include "core/hub.h"
 #include "core/notice.h"
 #include "core/schedule.h"
@@ -29,8 +30,9 @@ struct restore {
     struct task **tasks;
     size_t n_tasks, next_task;
     size_t n_reading;
-    bool asks;  /* in the loop of read_some, into which a hub that closes answers at once */
-    int failed; /* the first status of a task that cannot be read */
+    bool asks;     /* in the loop of read_some, into which a hub that closes answers at once */
+    int failed;    /* the first status of a task that cannot be read */
+    size_t n_kept; /* names of kept rows that are read */
     uint64_t after;
     char *revoked; /* the last owner of the previous page */
     struct waiter waiter;
@@ -193,9 +195,18 @@ static struct task *find_task(const struct restore *r, int64_t key)
     return low < r->n_tasks && task_key(r->tasks[low]) == key ? r->tasks[low] : NULL;
 }
 
-static void ask_schedules(struct restore *r);
+static void ask_kept(struct restore *r);
 
-static void on_schedules(void *arg, int status, struct answer *answer)
+/* Rows of the outbox that no receiver gets. */
+static const struct {
+    struct str name;
+    void (*restore)(struct hub *h, const struct outbox_record *row);
+} kept[] = {
+    {{OUTBOX_GRANTS, sizeof OUTBOX_GRANTS - 1}, grant_restore},
+    {{OUTBOX_SCHEDULES, sizeof OUTBOX_SCHEDULES - 1}, schedule_restore}, /* last: one may be due */
+};
+
+static void on_kept(void *arg, int status, struct answer *answer)
 {
     struct restore *r = arg;
     if (status < 0) {
@@ -203,20 +214,24 @@ static void on_schedules(void *arg, int status, struct answer *answer)
         return;
     }
     for (size_t i = 0; i < answer->n_outbox; i++) {
-        schedule_restore(r->hub, &answer->outbox[i]);
+        kept[r->n_kept].restore(r->hub, &answer->outbox[i]);
         r->after = (uint64_t)answer->outbox[i].key;
     }
-    if (answer->more)
-        ask_schedules(r);
+    if (!answer->more) {
+        r->after = 0;
+        r->n_kept++;
+    }
+    if (r->n_kept < countof(kept))
+        ask_kept(r);
     else
         read_some(r);
 }
 
-static void ask_schedules(struct restore *r)
+static void ask_kept(struct restore *r)
 {
     restore_ask(
-        r, (struct query){.kind = QUERY_OUTBOX, .key = STR(OUTBOX_SCHEDULES), .max_bytes = 1 << 20},
-        on_schedules);
+        r, (struct query){.kind = QUERY_OUTBOX, .key = kept[r->n_kept].name, .max_bytes = 1 << 20},
+        on_kept);
 }
 
 static void ask_held(struct restore *r);
@@ -243,7 +258,7 @@ static void on_held(void *arg, int status, struct answer *answer)
         return;
     }
     r->after = 0;
-    ask_schedules(r);
+    ask_kept(r);
 }
 
 static void ask_held(struct restore *r)

@@ -44,6 +44,10 @@ static const struct {
     {"admin", "workers", "lists workers, their instances and runs"},
     {"admin", "drain WORKER", "gives it no more runs, and tells it to leave"},
     {"admin", "undrain WORKER", "gives it runs again"},
+    {"admin", "drain", "the gateway itself stops as planned, as by SIGTERM"},
+    {"admin", "state", "who is connected, which tasks run, counters: JSON"},
+    {"admin", "watch", "the same every second, as an event stream"},
+    {"admin", "console", "opens a page with all of this on a port of this machine"},
     {"admin", "as OWNER METHOD PATH [BODY]",
      "sends a request of the HTTP API, such as GET /v1/conversations"},
 };

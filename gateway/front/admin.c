@@ -12,6 +12,7 @@
 #include "gateway/base/audit.h"
 #include "gateway/base/log.h"
 #include "gateway/cluster/cluster.h"
+#include "gateway/front/address.h"
 #include "gateway/front/ws.h"
 
 #define BACKLOG 16
@@ -163,6 +164,28 @@ bool admin_is(struct lws *wsi)
            domain == AF_UNIX;
 }
 
+bool admin_claims(struct exchange *x, const char *path)
+{
+    struct front *f = x->front;
+    struct identity who = {0};
+    if (admin_is(x->wsi)) {
+        snprintf(x->from, sizeof x->from, "operator");
+        return true;
+    }
+    bool asks = strncmp(path, "/v1/admin/", 10) == 0 ||
+                lws_hdr_custom_length(x->wsi, OWNER_HEADER, sizeof OWNER_HEADER - 1) > 0;
+    char *bearer = asks && f->config->auth.admin_claim ? http_bearer(x->wsi) : NULL;
+    if (!bearer)
+        return false;
+    bool is = front_identify(f, STR_NULL, str_of(bearer), STR_NULL, &who) && who.is_admin;
+    if (is)
+        address_text(f, x->wsi, x->from);
+    x->expires_at_ms = who.expires_at_ms;
+    buf_done(&who.token);
+    free(bearer);
+    return is;
+}
+
 static int hex(char c)
 {
     const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c | 0x20) : NULL;
@@ -200,7 +223,6 @@ bool admin_take_owner(struct exchange *x)
     }
     x->owner = owner_ref(x->front->hub, str_of(name));
     x->quota = owner_ref(x->front->hub, str_of(name));
-    snprintf(x->from, sizeof x->from, "operator");
     return true;
 }
 
@@ -217,6 +239,10 @@ void admin_forget(struct exchange *x)
     if (x->waiting)
         x->waiting->x = NULL;
     x->waiting = NULL;
+    if (x->watches) {
+        list_remove(&x->all);
+        x->front->n_watchers--;
+    }
 }
 
 static void on_committed(struct waiter *w, int status)
@@ -290,7 +316,7 @@ static void audit_order(struct exchange *x, const char *event, const struct orde
     struct audit_line line = {.event = event,
                               .outcome = "ok",
                               .owner = buf_str(&o->owner),
-                              .from = STR("operator"),
+                              .from = str_of(x->from),
                               .conversation = STR_NULL,
                               .task = STR_NULL,
                               .agent = STR_NULL,
@@ -368,7 +394,7 @@ static void put_revocation(void *arg, const char *owner, int64_t until)
     buf_putc(out, '}');
 }
 
-static void put_node(struct buf *out, const struct cluster *c, const struct store_node *node)
+static void put_gateway(struct buf *out, const struct cluster *c, const struct store_node *node)
 {
     static const char *const states[] = {"live", "leaving", "dead"};
     buf_putc(out, '{');
@@ -392,7 +418,7 @@ void admin_nodes(struct exchange *x)
     for (size_t i = 0; (node = cluster_node(c, i)) != NULL; i++) {
         if (i > 0)
             buf_putc(&x->answer, ',');
-        put_node(&x->answer, c, node);
+        put_gateway(&x->answer, c, node);
     }
     buf_puts(&x->answer, "]");
     js_put_int(&x->answer, "slots_of_nobody", cluster_slots_of(c, 0));
