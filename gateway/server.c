@@ -348,6 +348,11 @@ static void sweep_kept(struct server *s)
         log_event(LEVEL_INFO, "agents", "swept", LOG_INT("programs", (int64_t)n));
 }
 
+static void on_busy(void *arg, struct slots *ret)
+{
+    processes_mark(((struct server *)arg)->terminal.processes, ret);
+}
+
 static void on_leaving(void *arg, const struct slots *slots)
 {
     webhooks_leave(((struct server *)arg)->webhooks, slots);
@@ -424,7 +429,8 @@ static bool open_traces(struct server *s)
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
-    const struct cluster_options cluster = {.opened = on_opened, .leaving = on_leaving, .arg = s};
+    const struct cluster_options cluster = {
+        .opened = on_opened, .busy = on_busy, .leaving = on_leaving, .arg = s};
     if (!open_audit(s) || !server_open_store(s, &cluster) || !open_files(s))
         return false;
     struct buf faults = {0};
