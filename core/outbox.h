@@ -33,8 +33,8 @@ void outbox_stage(struct hub *h, const struct task_record *task); /* as it ends 
 void outbox_take(struct hub *h, int64_t key);
 /* Stages one entry. */
 void outbox_put(struct hub *h, struct str owner, struct str hook, struct str body);
-/* {"type":…,"timestamp":…,"data":…} */
-void outbox_put_message(struct buf *out, const char *type, int64_t at,
+/* {"type":…,"timestamp":…,"data":…}, and the task's "traceparent" if it has one. */
+void outbox_put_message(const struct hub *h, struct buf *out, const char *type, int64_t at,
                         const struct task_record *task);
 const char *outbox_type(const struct task_record *task); /* of a task that has ended */
 

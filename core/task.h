@@ -53,6 +53,7 @@ struct question {
     /* The asker, when it is not the agent: called instead of it, if at all. */
     void (*answered)(void *arg, struct str answer);
     void *arg;
+    bool unheard; /* answered, and its asker, which is not the agent, is not told yet */
     struct timer expiry;
     char *call_id;      /* of the call that asked; NULL: none did, or nobody needs it again */
     int64_t expires_at; /* Unix ms, of one that a restart found open; 0: never */

@@ -243,7 +243,8 @@ static bool open_files(struct server *s)
     if (!folder)
         return true;
     s->files = s->front.files =
-        files_open(&s->loop, &s->hub, s->config->data, &file_folder_ops, folder);
+        files_open(&s->loop, &s->hub, s->config->data,
+                   (int64_t)s->config->rim_limits.file_mib << 20, &file_folder_ops, folder);
     s->lender = files_lender(s->files);
     http_files_init(&s->front);
     return true;
@@ -438,7 +439,8 @@ static bool server_start(struct server *s)
     strays_watch(&s->loop, &s->sigchld);
     terminal_open(&s->terminal, s->config, &s->loop, &s->hub);
     s->secrets = secrets_new();
-    struct mcp_options mcp = {s->config, &s->loop, s->fetcher, &s->hub.clock, s->secrets};
+    struct mcp_options mcp = {s->config,     &s->loop,   s->fetcher,
+                              &s->hub.clock, s->secrets, s->files ? &s->lender : NULL};
     s->mcp = mcp_open(&mcp, error);
     if (!s->mcp) {
         log_event(LEVEL_ERROR, "mcp", "cannot_open", LOG_TEXT("why", error));
