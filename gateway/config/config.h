@@ -216,6 +216,7 @@ struct config {
         size_t n_keys;
         char *issuer, *audience;
         char *cookie; /* the cookie's name */
+        char *admin_claim;
     } auth;
     struct {
         char *socket; /* path; NULL for none */

@@ -19,6 +19,7 @@
 #define HEADER_VALUE_MAX 16384
 
 #define ETAG_MAX 32
+#define CONSOLE "/console/"
 
 /* The pages may only reach their own origin, and only run and show what was built in. */
 #define PAGE_POLICY                                                                   \
@@ -322,7 +323,7 @@ int http_answer_preflight(struct front *f, struct lws *wsi)
                 "A2A-Extensions, A2A-Version, Accept, Authorization, Cache-Control, "
                 "Content-Disposition, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, "
                 "MCP-Protocol-Version, MCP-Session-Id, OpenAI-Organization, OpenAI-Project, "
-                "Pragma, Range, Upload-Offset, User-Agent, "
+                "Pragma, Prefer, Range, Upload-Offset, User-Agent, "
                 "X-Requested-With, X-Stainless-Arch, X-Stainless-Helper-Method, "
                 "X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, "
                 "X-Stainless-Retry-Count, X-Stainless-Runtime, "
@@ -436,10 +437,19 @@ static int serve_file(struct lws *wsi, const struct web_file *f, bool head)
                   (struct str){(const char *)bytes->p, fresh ? 0 : bytes->n});
 }
 
-static int serve_page(struct lws *wsi, const char *path, bool head)
+/* The console's files hold no secret, but where nobody could use them they are not there. */
+static bool is_served(struct front *f, struct lws *wsi, const char *path)
 {
+    return strncmp(path, CONSOLE, strlen(CONSOLE)) != 0 || admin_is(wsi) ||
+           f->config->auth.admin_claim;
+}
+
+static int serve_page(struct front *f, struct lws *wsi, const char *path, bool head)
+{
+    if (strcmp(path, CONSOLE) == 0)
+        path = CONSOLE "index.html";
     for (size_t i = 0; i < n_web_files; i++)
-        if (strcmp(path, web_files[i].path) == 0)
+        if (strcmp(path, web_files[i].path) == 0 && is_served(f, wsi, path))
             return serve_file(wsi, &web_files[i], head);
     return answer_error(wsi, 404, ERR_NOT_FOUND, "no such page", head);
 }
@@ -514,7 +524,7 @@ static int http_serve(struct front *f, struct lws *wsi, const char *path)
         return serve_page_facts(f, wsi, head);
     if (strcmp(path, "/mark") == 0)
         return serve_mark(f, wsi, head);
-    return serve_page(wsi, strcmp(path, "/") == 0 ? "/index.html" : path, head);
+    return serve_page(f, wsi, strcmp(path, "/") == 0 ? "/index.html" : path, head);
 }
 
 static int http_begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path,
