@@ -143,11 +143,11 @@ test("a failure is a sentence, and so is a message that was refused", async () =
   await open();
   say("one");
   (await gateway.task()).fail({ message: "agent_error: Traceback …" });
-  await until(() => messages().at(-1).status?.reason === "error", "the failure");
+  await until(() => messages().at(-1)?.status?.reason === "error", "the failure");
   assert.equal(messages().at(-1).status.error, "The assistant broke off.");
   gateway.refuse("chat", { code: "too_large" });
   say("too long");
-  await until(() => messages().at(-1).status?.error === "This is too long to be sent.", "the refusal");
+  await until(() => messages().at(-1)?.status?.error === "This is too long to be sent.", "the refusal");
   await close();
 });
 
