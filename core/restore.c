@@ -11,6 +11,7 @@
  *   4. when all of it is committed, the hub is ready, and runs begin again. */
 #include <stdlib.h>
 
+#include "core/grant.h"
 #include "core/hub.h"
 #include "core/notice.h"
 #include "core/schedule.h"
@@ -29,35 +30,21 @@ struct restore {
     struct task **tasks;
     size_t n_tasks, next_task;
     size_t n_reading;
-    bool asks;  /* in the loop of read_some, into which a hub that closes answers at once */
-    int failed; /* the first status of a task that cannot be read */
+    bool asks;     /* in the loop of read_some, into which a hub that closes answers at once */
+    int failed;    /* the first status of a task that cannot be read */
+    size_t n_kept; /* names of kept rows that are read */
     uint64_t after;
     char *revoked; /* the last owner of the previous page */
     struct waiter waiter;
 };
 
-/* A task that is being read. */
-struct reading {
-    struct restore *restore;
-    struct task *task;
-    struct block *tail;
-    uint64_t after;
-    struct block **notes; /* by number */
-    size_t n_notes, next_note;
-};
-
-static const struct slots *slots_asked(const struct restore *r)
+/* The next page of what the store has of the owners of its slots. */
+static void restore_ask(struct restore *r, struct query q, store_query_fn done)
 {
-    return r->hub->o.shared ? &r->slots : NULL;
-}
-
-static void drop_notes(struct reading *d)
-{
-    for (size_t i = 0; i < d->n_notes; i++)
-        block_free(d->notes[i]);
-    free(d->notes);
-    d->notes = NULL;
-    d->n_notes = d->next_note = 0;
+    q.after = r->after;
+    q.limit = PAGE;
+    q.slots = r->hub->o.shared ? &r->slots : NULL;
+    hub_query(r->hub, &q, done, r);
 }
 
 /* After a failure the slots stay closed: tasks that were adopted but not repaired must not
@@ -144,191 +131,6 @@ static void seal_some(struct restore *r)
 
 static void read_some(struct restore *r);
 
-/* The notes that were staged before that event. */
-static void recall_notes(struct reading *d, uint64_t before)
-{
-    for (; d->next_note < d->n_notes; d->next_note++) {
-        const struct block *b = d->notes[d->next_note];
-        if (b->first >= NOTE_FIRST && b->last >= before)
-            return;
-        task_past_note(d->task, b->first, b->last, (struct str){b->bytes, b->len});
-    }
-}
-
-/* Replays an event of the task: for its output, for clients that repeat an answer, and for its run
- * when that goes on. */
-static void recall_event(struct reading *d, const struct event_parts *event)
-{
-    struct task *t = d->task;
-    struct task_work *w = task_work(t);
-    if (w->past)
-        recall_notes(d, event->seq);
-    said_line(&w->said, event);
-    if (event->event == EVENT_INPUT_REQUIRED || event->event == EVENT_INPUT_RECEIVED)
-        task_restore_question(t, event);
-    if (w->past)
-        task_past_event(t, event);
-}
-
-static void recall_lines(struct reading *d, struct str lines)
-{
-    d->task->bytes += lines.n;
-    while (lines.n > 0) {
-        const char *newline = memchr(lines.p, '\n', lines.n);
-        size_t n = newline ? (size_t)(newline - lines.p) + 1 : lines.n;
-        struct event_parts event;
-        if (event_line_split((struct str){lines.p, n}, &event))
-            recall_event(d, &event);
-        lines.p += n;
-        lines.n -= n;
-    }
-}
-
-/* False when its tail ends before the head in its record: later numbers would be given twice. */
-static bool conclude(struct reading *d)
-{
-    struct hub *h = d->restore->hub;
-    struct task *t = d->task;
-    const struct block *tail = d->tail;
-    uint64_t head = t->stream->head;
-    if (tail && tail->last < head)
-        return false;
-    if (!tail && d->after < head) {
-        hub_tell_damage(h, t->stream->task_id, d->after + 1);
-        task_past_is_unreadable(t);
-        d->after = head;
-    }
-    stream_set(t->stream, t->stream->first, tail ? tail->first - 1 : d->after, false);
-    if (tail) {
-        recall_lines(d, (struct str){tail->bytes, tail->len});
-        stream_set_tail(t->stream, tail);
-        journal_want_seal(&h->journal, t->stream);
-    }
-    if (t->work && t->work->past)
-        recall_notes(d, UINT64_MAX);
-    if (t->phase != PHASE_PENDING || t->staged.cancel_requested_at)
-        task_past_end(t);
-    return true;
-}
-
-static void reading_finish(struct reading *d, int status)
-{
-    struct restore *r = d->restore;
-    if (status == 0 && !r->failed && !conclude(d))
-        status = STORE_CORRUPT;
-    if (status < 0 && !r->failed)
-        r->failed = status;
-    drop_notes(d);
-    block_free(d->tail);
-    free(d);
-    r->n_reading--;
-    read_some(r);
-}
-
-static void ask_inbox(struct reading *d);
-
-static void on_inbox(void *arg, int status, struct answer *answer)
-{
-    struct reading *d = arg;
-    if (status < 0) {
-        reading_finish(d, status);
-        return;
-    }
-    for (size_t i = 0; i < answer->n_blocks; i++)
-        task_restore_message(d->task, answer->blocks[i]->first,
-                             (struct str){answer->blocks[i]->bytes, answer->blocks[i]->len});
-    if (answer->more)
-        ask_inbox(d);
-    else
-        reading_finish(d, 0);
-}
-
-static void ask_inbox(struct reading *d)
-{
-    const struct task *t = d->task;
-    hub_query(d->restore->hub,
-              &(struct query){.kind = QUERY_INBOX,
-                              .task_key = task_key(t),
-                              .after = t->work ? t->work->inbox_position : 0},
-              on_inbox, d);
-}
-
-static void read_blocks(struct reading *d);
-
-static void on_blocks(void *arg, int status, struct answer *answer)
-{
-    struct reading *d = arg;
-    struct task *t = d->task;
-    if (status < 0 && status != STORE_CORRUPT) {
-        reading_finish(d, status);
-        return;
-    }
-    bool sound = status == 0;
-    for (size_t i = 0; i < answer->n_blocks && sound; i++) {
-        const struct block *b = answer->blocks[i];
-        sound = b->first == d->after + 1 && stream_owns(t->stream, b);
-        if (sound) {
-            recall_lines(d, (struct str){b->bytes, b->len});
-            d->after = b->last;
-        }
-    }
-    if (sound && answer->n_blocks > 0) {
-        read_blocks(d);
-        return;
-    }
-    if (!sound) { /* it ends with the readable events; numbering continues after the lost ones */
-        hub_tell_damage(d->restore->hub, t->stream->task_id, d->after + 1);
-        task_past_is_unreadable(t);
-        d->after = t->stream->head;
-    }
-    ask_inbox(d);
-}
-
-static void read_blocks(struct reading *d)
-{
-    hub_query(d->restore->hub,
-              &(struct query){.kind = QUERY_BLOCKS,
-                              .task_key = task_key(d->task),
-                              .after = d->after,
-                              .max_bytes = 1 << 20},
-              on_blocks, d);
-}
-
-static void ask_notes(struct reading *d);
-
-/* Notes that cannot be read cost their task, and no other. */
-static void on_notes(void *arg, int status, struct answer *answer)
-{
-    struct reading *d = arg;
-    if (status < 0 && status != STORE_CORRUPT) {
-        reading_finish(d, status);
-        return;
-    }
-    if (status < 0) {
-        drop_notes(d);
-        task_past_is_unreadable(d->task);
-    } else {
-        d->notes = xrealloc(d->notes, (d->n_notes + answer->n_blocks + 1) * sizeof(struct block *));
-        for (size_t i = 0; i < answer->n_blocks; i++) {
-            d->notes[d->n_notes++] = answer->blocks[i];
-            answer->blocks[i] = NULL;
-        }
-    }
-    if (status == 0 && answer->more)
-        ask_notes(d);
-    else
-        read_blocks(d);
-}
-
-static void ask_notes(struct reading *d)
-{
-    hub_query(d->restore->hub,
-              &(struct query){.kind = QUERY_NOTES,
-                              .task_key = task_key(d->task),
-                              .after = d->n_notes ? d->notes[d->n_notes - 1]->first : 0},
-              on_notes, d);
-}
-
 /* Both lists are ordered by task key, so one walk finds all. */
 static struct block *take_tail(struct restore *r, int64_t key)
 {
@@ -341,16 +143,20 @@ static struct block *take_tail(struct restore *r, int64_t key)
     return b;
 }
 
+static void on_task_read(void *arg, int status)
+{
+    struct restore *r = arg;
+    if (status < 0 && !r->failed)
+        r->failed = status;
+    r->n_reading--;
+    read_some(r);
+}
+
 static void read_next(struct restore *r)
 {
     struct task *t = r->tasks[r->next_task++];
-    struct reading *d = xcalloc(sizeof *d);
-    *d = (struct reading){.restore = r, .task = t, .tail = take_tail(r, task_key(t))};
     r->n_reading++;
-    if (t->work && t->work->past)
-        ask_notes(d);
-    else
-        read_blocks(d);
+    restore_task(t, take_tail(r, task_key(t)), &r->failed, on_task_read, r);
 }
 
 /* After a failure no further task is read, but those that are, are awaited. */
@@ -389,9 +195,18 @@ static struct task *find_task(const struct restore *r, int64_t key)
     return low < r->n_tasks && task_key(r->tasks[low]) == key ? r->tasks[low] : NULL;
 }
 
-static void ask_schedules(struct restore *r);
+static void ask_kept(struct restore *r);
 
-static void on_schedules(void *arg, int status, struct answer *answer)
+/* Rows of the outbox that no receiver gets. */
+static const struct {
+    struct str name;
+    void (*restore)(struct hub *h, const struct outbox_record *row);
+} kept[] = {
+    {{OUTBOX_GRANTS, sizeof OUTBOX_GRANTS - 1}, grant_restore},
+    {{OUTBOX_SCHEDULES, sizeof OUTBOX_SCHEDULES - 1}, schedule_restore}, /* last: one may be due */
+};
+
+static void on_kept(void *arg, int status, struct answer *answer)
 {
     struct restore *r = arg;
     if (status < 0) {
@@ -399,25 +214,24 @@ static void on_schedules(void *arg, int status, struct answer *answer)
         return;
     }
     for (size_t i = 0; i < answer->n_outbox; i++) {
-        schedule_restore(r->hub, &answer->outbox[i]);
+        kept[r->n_kept].restore(r->hub, &answer->outbox[i]);
         r->after = (uint64_t)answer->outbox[i].key;
     }
-    if (answer->more)
-        ask_schedules(r);
+    if (!answer->more) {
+        r->after = 0;
+        r->n_kept++;
+    }
+    if (r->n_kept < countof(kept))
+        ask_kept(r);
     else
         read_some(r);
 }
 
-static void ask_schedules(struct restore *r)
+static void ask_kept(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){.kind = QUERY_OUTBOX,
-                              .slots = slots_asked(r),
-                              .key = STR(OUTBOX_SCHEDULES),
-                              .after = r->after,
-                              .limit = PAGE,
-                              .max_bytes = 1 << 20},
-              on_schedules, r);
+    restore_ask(
+        r, (struct query){.kind = QUERY_OUTBOX, .key = kept[r->n_kept].name, .max_bytes = 1 << 20},
+        on_kept);
 }
 
 static void ask_held(struct restore *r);
@@ -444,19 +258,14 @@ static void on_held(void *arg, int status, struct answer *answer)
         return;
     }
     r->after = 0;
-    ask_schedules(r);
+    ask_kept(r);
 }
 
 static void ask_held(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){.kind = QUERY_OUTBOX,
-                              .slots = slots_asked(r),
-                              .key = STR(OUTBOX_HELD),
-                              .after = r->after,
-                              .limit = PAGE,
-                              .max_bytes = 1 << 20},
-              on_held, r);
+    restore_ask(r,
+                (struct query){.kind = QUERY_OUTBOX, .key = STR(OUTBOX_HELD), .max_bytes = 1 << 20},
+                on_held);
 }
 
 static void ask_live(struct restore *r);
@@ -488,10 +297,7 @@ static void on_live(void *arg, int status, struct answer *answer)
 
 static void ask_live(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){
-                  .kind = QUERY_LIVE, .slots = slots_asked(r), .after = r->after, .limit = PAGE},
-              on_live, r);
+    restore_ask(r, (struct query){.kind = QUERY_LIVE}, on_live);
 }
 
 /* --- 1 ---------------------------------------------------------------------------------------- */
@@ -519,10 +325,7 @@ static void on_notices(void *arg, int status, struct answer *answer)
 
 static void repair_ask_notices(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){
-                  .kind = QUERY_NOTICES, .slots = slots_asked(r), .after = r->after, .limit = PAGE},
-              on_notices, r);
+    restore_ask(r, (struct query){.kind = QUERY_NOTICES}, on_notices);
 }
 
 static void ask_tails(struct restore *r);
@@ -555,10 +358,7 @@ static void on_tails(void *arg, int status, struct answer *answer)
 
 static void ask_tails(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){
-                  .kind = QUERY_TAILS, .slots = slots_asked(r), .after = r->after, .limit = PAGE},
-              on_tails, r);
+    restore_ask(r, (struct query){.kind = QUERY_TAILS}, on_tails);
 }
 
 static void ask_revoked(struct restore *r);
@@ -581,12 +381,7 @@ static void on_revoked(void *arg, int status, struct answer *answer)
 
 static void ask_revoked(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){.kind = QUERY_REVOKED,
-                              .slots = slots_asked(r),
-                              .before = str_of(r->revoked),
-                              .limit = PAGE},
-              on_revoked, r);
+    restore_ask(r, (struct query){.kind = QUERY_REVOKED, .before = str_of(r->revoked)}, on_revoked);
 }
 
 static void restore_begin(struct hub *h, const struct slots *slots,
@@ -612,8 +407,7 @@ void hub_restore_slots(struct hub *h, const struct slots *slots, int64_t number,
 {
     int64_t first = number << 32 | 1;
     ASSERT(number >= 0 && number < INT32_MAX);
-    if (first > h->next_key)
-        h->next_key = first;
+    h->next_key = first > h->next_key ? first : h->next_key;
     if (newest_id[0])
         ulid_after(&h->ulids, str_of(newest_id));
     restore_begin(h, slots, ready, arg);
