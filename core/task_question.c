@@ -111,13 +111,15 @@ void task_hear_answers(struct task *t)
     }
 }
 
-static void question_settle(struct task *t, struct question *q, struct str answer)
+static void question_settle(struct task *t, struct question *q, struct str answer, struct str actor)
 {
     keep_answer(q, answer);
     struct buf data = {0};
     buf_putc(&data, '{');
     js_put_field(&data, "input_id", str_of(q->input_id));
     js_put_raw(&data, "answer", answer);
+    if (actor.p)
+        js_put_field(&data, "actor", actor);
     buf_putc(&data, '}');
     task_event(t, EVENT_INPUT_RECEIVED, buf_str(&data));
     task_review_questions(t);
@@ -139,7 +141,7 @@ static void on_expiry(struct timer *timer)
 {
     struct question *q = container_of(timer, struct question, expiry);
     if (!task_is_ending(q->task))
-        question_settle(q->task, q, STR("null"));
+        question_settle(q->task, q, STR("null"), STR_NULL);
 }
 
 void task_on_moot(void *arg, struct str input_id)
@@ -147,7 +149,7 @@ void task_on_moot(void *arg, struct str input_id)
     struct task *t = arg;
     struct question *q = t->work ? find_in(&t->work->questions, input_id) : NULL;
     if (q && !task_is_ending(t))
-        question_settle(t, q, STR("null"));
+        question_settle(t, q, STR("null"), STR_NULL);
 }
 
 static struct question *question_add(struct task *t, struct str input_id)
@@ -331,7 +333,7 @@ enum error task_respond(struct task *t, const struct request *r, const char **re
     bool same = q->answer && is_kept(str_of(q->answer), buf_str(&answer));
     bool late = q->answer || task_is_ending(t);
     if (!late)
-        question_settle(t, q, buf_str(&answer));
+        question_settle(t, q, buf_str(&answer), r->actor);
     buf_done(&answer);
     return late ? judge_late(same, ret_why) : ERR_NONE;
 }

@@ -61,8 +61,7 @@ static void report_damage(const char *task_id, uint64_t seq)
                       LOG_TEXT("why", "its events are not on disk as they were written"));
 }
 
-/* Logs ids and codes, never contents.  A busy gateway ends more tasks than anybody can read
- * lines. */
+/* Logs ids and codes, never contents; a busy gateway ends more tasks than anybody can read of. */
 static void log_task(const struct task_record *t)
 {
     enum task_status status = t->state.status;
@@ -131,6 +130,7 @@ static void begin_drain(void *arg)
     s->front.phase = FRONT_DRAINING;
     notify_manager("STOPPING=1\nSTATUS=waiting for the last tasks");
     hub_drain(&s->hub);
+    cluster_leave(s->cluster);
     FAULT_DIE(LEFT);
     ws_say_goaway(&s->front);
     timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms + (msec_t)s->config->drain_s * 1000);
@@ -166,8 +166,7 @@ static void proceed_drain(struct server *s)
 static void server_on_fenced(void *arg)
 {
     struct server *s = arg;
-    log_event(LEVEL_ERROR, "store", "fenced",
-              LOG_TEXT("why", "another gateway has taken this store over"));
+    log_event(LEVEL_ERROR, "store", "fenced", LOG_TEXT("why", "another gateway has it now"));
     s->fenced = s->stopped = true;
 }
 
@@ -257,10 +256,14 @@ static void on_deleted(void *arg, struct str owner, struct str conversation_id)
     agents_forget(s->config, s->agents, s->n_agents, owner, conversation_id);
 }
 
+static bool on_sign(void *arg, struct str claims, struct buf *out)
+{
+    return front_sign(&((struct server *)arg)->front, claims, out);
+}
+
 static void on_told(void *arg, const struct call *c, enum error e)
 {
-    struct server *s = arg;
-    audited_call(s->audit, c, e);
+    audited_call(((struct server *)arg)->audit, c, e);
 }
 
 static bool open_audit(struct server *s)
@@ -312,6 +315,7 @@ static bool open_hub(struct server *s)
         .trusted = s->pg ? is_trusted : NULL,
         .deleted = on_deleted,
         .zone_read = zone_read,
+        .sign = on_sign,
         .told = s->audit ? on_told : NULL,
         .traced = s->traces != NULL,
         .trace_share = s->config->traces.percent / 100.0,

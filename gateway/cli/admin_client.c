@@ -117,6 +117,7 @@ static bool read_arguments(int argc, char **argv, long long for_s, struct ask *r
                  {"revoke", "POST", "/v1/admin/revoke", "owner"},
                  {"unrevoke", "POST", "/v1/admin/unrevoke", "owner"},
                  {"revocations", "GET", "/v1/admin/revocations", NULL},
+                 {"nodes", "GET", "/v1/admin/nodes", NULL},
                  {"workers", "GET", "/v1/admin/workers", NULL},
                  {"drain", "POST", "/v1/admin/workers/drain", "worker"},
                  {"drain", "POST", "/v1/admin/drain", NULL},

@@ -44,7 +44,7 @@ static bool read_length(struct str value, size_t *ret)
     return value.n > 0;
 }
 
-static bool is_name(struct str name, const char *wanted)
+static bool is_header_name(struct str name, const char *wanted)
 {
     return name.n == strlen(wanted) && str_begins_nocase(name, str_of(wanted));
 }
@@ -62,7 +62,7 @@ static bool keep_header(struct console_head *head, struct str name, struct str v
                 {"holdfast-owner", &head->owner},
                 {"content-type", &head->content_type}};
     for (size_t i = 0; i < countof(kept); i++) {
-        if (!is_name(name, kept[i].name))
+        if (!is_header_name(name, kept[i].name))
             continue;
         if (kept[i].to->p)
             return false;
@@ -94,9 +94,9 @@ int console_head_read(struct str bytes, struct console_head *ret, const char **r
         if (!take_up_to(&value, ":", &name) || !is_token(name) || !is_value(value))
             return console_fail(ret_why, 400, "a header cannot be read");
         value = str_trim(value);
-        if (is_name(name, "transfer-encoding") || is_name(name, "upgrade"))
+        if (is_header_name(name, "transfer-encoding") || is_header_name(name, "upgrade"))
             return console_fail(ret_why, 400, "neither a coding nor an upgrade is served here");
-        if (is_name(name, "content-length")) {
+        if (is_header_name(name, "content-length")) {
             if (has_length || !read_length(value, &ret->length))
                 return console_fail(ret_why, 400, "the length cannot be read");
             has_length = true;

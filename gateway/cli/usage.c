@@ -40,6 +40,7 @@ static const struct {
     {"admin", "revoke OWNER [--ttl 1h]", "and locks the owner out, for good or that long"},
     {"admin", "unrevoke OWNER", "lets the owner in again"},
     {"admin", "revocations", "lists revoked owners"},
+    {"admin", "nodes", "lists the gateways that share the store"},
     {"admin", "workers", "lists workers, their instances and runs"},
     {"admin", "drain WORKER", "gives it no more runs, and tells it to leave"},
     {"admin", "undrain WORKER", "gives it runs again"},

@@ -10,6 +10,7 @@
  *             POST /v1/admin/revoke    {"owner","for_s"?}  and locks the owner out: 4401
  *             POST /v1/admin/unrevoke  {"owner"}
  *             GET  /v1/admin/revocations
+ *             GET  /v1/admin/nodes
  * Thread:   loop.
  * Owns:     the socket's file; the front owns the descriptor and the poll.
  * Errors:   if the socket cannot be created, the log says why, and the gateway does not start.
@@ -36,6 +37,7 @@ void admin_kick(struct exchange *x);
 void admin_revoke(struct exchange *x);
 void admin_unrevoke(struct exchange *x);
 void admin_revocations(struct exchange *x);
+void admin_nodes(struct exchange *x);
 
 /* A Unix socket's address for any path: one that is too long goes through the descriptor of its
  * directory, which the caller closes (-1: none).  False with errno. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/grant.h"
 #include "gateway/base/log.h"
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
@@ -44,12 +45,21 @@ bool front_identify(struct front *f, struct str hello_token, struct str bearer, 
     if (!auth_check(f->auth, hello_token, bearer, cookie, f->hub->clock.wall_ms, ret))
         return refuse_token(f, hello_token.p || bearer.p || cookie.p, ret);
     struct str owner = {ret->owner, ret->owner_len};
-    if (!revocations_have(&f->hub->revocations, owner, f->hub->clock.wall_ms))
+    struct str grant_id = ret->rights ? ret->rights->grant_id : STR_NULL;
+    if (!revocations_have(&f->hub->revocations, owner, f->hub->clock.wall_ms) &&
+        (!grant_id.p || grant_find(f->hub, owner, grant_id)))
         return true;
     f->refusals[REFUSED_REVOKED]++;
+    rights_unref(ret->rights);
+    ret->rights = NULL;
     buf_done(&ret->token);
     snprintf(ret->error, sizeof ret->error, "revoked");
     return false;
+}
+
+bool front_sign(struct front *f, struct str claims, struct buf *out)
+{
+    return auth_sign(f->auth, claims, f->hub->clock.wall_ms, out);
 }
 
 bool front_is_ready(const struct front *f)

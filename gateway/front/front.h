@@ -117,6 +117,8 @@ void front_close(struct front *f);
 void front_done(struct front *f);
 
 bool front_is_ready(const struct front *f);
+/* A token of the gateway's own (auth_sign). */
+bool front_sign(struct front *f, struct str claims, struct buf *out) MUST_USE;
 /* Identifies the client (auth_check), unless that owner is revoked. */
 bool front_identify(struct front *f, struct str hello_token, struct str bearer, struct str cookie,
                     struct identity *ret);

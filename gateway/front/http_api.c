@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/grant.h"
 #include "gateway/base/deadline.h"
+#include "gateway/base/header_list.h"
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
 #include "gateway/front/admin_state.h"
@@ -43,6 +45,7 @@ static enum error identify(struct exchange *x, char *why, size_t n)
         x->owner = owner_ref(f->hub, name);
         x->quota = owner_ref(f->hub, who.quota[0] ? str_of(who.quota) : name);
         x->expires_at_ms = who.expires_at_ms;
+        x->rights = who.rights;
         address_text(f, x->wsi, x->from);
         x->traceparent = http_head_value(x->wsi, "traceparent:");
     }
@@ -113,6 +116,32 @@ void http_api_make_guest(struct exchange *x)
     http_api_ready(x, x->route->made_status);
 }
 
+/* The token that a code is good for, once: without another identity, and in one answer for every
+ * code that is good for none. */
+void http_api_take_handover(struct exchange *x)
+{
+    struct hub *h = x->front->hub;
+    struct buf code = {0}, token = {0};
+    struct str body = buf_str(&x->body);
+    uint32_t node =
+        js_parse(&h->doc, body.p, body.n, JS_ANY_NUMBER) ? js_get(&h->doc, 0, "code") : 0;
+    if (node && js_type(&h->doc, node) == JS_STRING)
+        js_value(&h->doc, node, &code);
+    if (!node || js_type(&h->doc, node) != JS_STRING) {
+        http_api_fail(x, ERR_BAD_REQUEST, "\"code\" must be a string");
+    } else if (!handover_take(h, buf_str(&code), &token)) {
+        http_api_fail(x, ERR_NOT_FOUND, "the code is not valid");
+    } else {
+        buf_putc(&x->answer, '{');
+        js_put_field(&x->answer, "type", STR("token"));
+        js_put_field(&x->answer, "token", buf_str(&token));
+        buf_putc(&x->answer, '}');
+        http_api_ready(x, 200);
+    }
+    buf_done(&code);
+    buf_done(&token);
+}
+
 /* --- the request ------------------------------------------------------------------------------ */
 
 /* Whether the name is in a list that is separated by spaces. */
@@ -143,7 +172,8 @@ static void put_query(struct exchange *x, struct buf *out)
         if (strcmp(pair, "after") == 0 &&
             lws_hdr_custom_length(x->wsi, LAST_EVENT_ID, sizeof LAST_EVENT_ID - 1) > 0)
             continue; /* EventSource repeats its address, but the header is newer */
-        bool is_id = strcmp(pair, "before") == 0 || has_name("webhook_id schedule_id", pair);
+        bool is_id =
+            strcmp(pair, "before") == 0 || has_name("webhook_id schedule_id share_id", pair);
         bool raw = !is_id && http_value_is_json(v);
         if (raw)
             js_put_raw(out, pair, v);
@@ -181,6 +211,17 @@ static void put_header(struct exchange *x, struct buf *body, const char *header,
     free(value);
 }
 
+/* RFC 7240 section 4.4. */
+static bool wants_strict(struct exchange *x)
+{
+    char *value = http_head_value(x->wsi, "prefer:");
+    bool wants = false;
+    for (struct str list = str_of(value); list.p && list.n > 0;)
+        wants = wants || str_eq(header_list_next(&list, ','), STR("handling=strict"));
+    free(value);
+    return wants;
+}
+
 static void carry_out(struct exchange *x)
 {
     struct hub *h = x->front->hub;
@@ -204,6 +245,11 @@ static void carry_out(struct exchange *x)
         put_header(x, &x->body, "idempotency-key:", "request_key", false);
     if (!request_from_body(&h->doc, x->route->verb, str_of(x->conversation_id), str_of(x->task_id),
                            buf_str(&x->body), &req, &fault)) {
+        http_api_fail(x, fault.code, fault.message);
+        return;
+    }
+    if (wants_strict(x) && !request_knows_members(&h->doc, x->route->verb, &fault)) {
+        request_done(&req);
         http_api_fail(x, fault.code, fault.message);
         return;
     }
@@ -504,6 +550,7 @@ void http_api_closed(struct exchange *x)
         owner_unref(x->front->hub, x->owner);
         owner_unref(x->front->hub, x->quota);
     }
+    rights_unref(x->rights);
     buf_done(&x->body);
     buf_done(&x->answer);
     free(x->conversation_id);

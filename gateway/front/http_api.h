@@ -87,8 +87,9 @@ struct exchange {
     bool held;             /* the body is not read now */
     bool sends;            /* its kind writes the answer */
     struct owner *owner, *quota;
-    char from[NET_TEXT]; /* its address, or "operator" */
-    char *traceparent;   /* of its head; NULL: none */
+    struct rights *rights; /* a reference; NULL: all of the owner's */
+    char from[NET_TEXT];   /* its address, or "operator" */
+    char *traceparent;     /* of its head; NULL: none */
     int64_t expires_at_ms;
     struct call *call;          /* in progress */
     struct admin_wait *waiting; /* the same, for a request of the operator */
@@ -117,7 +118,12 @@ struct exchange {
 
 static inline struct asker http_asker(struct exchange *x)
 {
-    return (struct asker){x->owner, x->quota, NULL, x->from, x->traceparent};
+    return (struct asker){.owner = x->owner,
+                          .quota = x->quota,
+                          .from = x->from,
+                          .rights = x->rights,
+                          .expires_at_ms = x->expires_at_ms,
+                          .traceparent = x->traceparent};
 }
 
 /* Whether the path belongs to the API. */
@@ -134,6 +140,7 @@ void http_api_closed(struct exchange *x); /* frees it; NULL is allowed */
 enum method http_method(struct lws *wsi);
 const struct route *http_route_find(struct exchange *x, enum method method, const char *path);
 void http_api_make_guest(struct exchange *x);
+void http_api_take_handover(struct exchange *x);
 /* Stops reading the body, or reads it again. */
 void http_api_hold(struct exchange *x, bool hold);
 /* The answer has been written. */

@@ -67,11 +67,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct str line = {(const char *)data, size};
     struct request request;
     struct request_fault fault;
-    if (request_decode(&doc, line, &request, &fault)) {
-        check_request(&request);
-        request_done(&request);
-    } else {
-        check_fault(&fault);
+    for (int strict = 0; strict < 2; strict++) {
+        if (request_decode(&doc, line, strict, &request, &fault)) {
+            check_request(&request);
+            request_done(&request);
+        } else {
+            check_fault(&fault);
+        }
     }
     for (int verb = 0; verb < N_VERBS; verb++) {
         if (request_from_body(&doc, (enum verb)verb, STR("c-1"), STR("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
