@@ -68,7 +68,7 @@ static void put_entries(const struct entry *list, size_t n, struct buf *out)
     buf_putc(out, ']');
 }
 
-/* What cannot be fetched is not listed: links, devices, sockets, names that are no UTF-8. */
+/* Links, devices, sockets and names that are no UTF-8 cannot be fetched: they are not listed. */
 static bool read_entry(int fd, const struct dirent *e, struct entry *ret)
 {
     struct stat st;
