@@ -26,6 +26,7 @@
 #include "gateway/front/ws.h"
 #include "gateway/metrics.h"
 #include "gateway/notify.h"
+#include "gateway/processes/sandbox.h"
 #include "gateway/processes/strays.h"
 #include "gateway/reload.h"
 #include "gateway/store/file_folder.h"
@@ -245,6 +246,8 @@ static bool open_files(struct server *s)
         files_open(&s->loop, &s->hub, s->config->data,
                    (int64_t)s->config->rim_limits.file_mib << 20, &file_folder_ops, folder);
     s->lender = files_lender(s->files);
+    if (s->config->terminal.workdir)
+        files_set_workspaces(s->files, s->config->terminal.workdir, sandbox_name);
     http_files_init(&s->front);
     return true;
 }
