@@ -435,7 +435,6 @@ static int main_run(int argc, char **argv)
         if (strcmp(commands[i].name, o.command) == 0)
             return commands[i].run(&o, optind < argc - 1 ? argv[1 + optind] : NULL);
     UNREACHABLE(); /* every command of usage.c has a row */
-    return EXIT_BAD_CONFIG;
 }
 
 int main(int argc, char **argv)
