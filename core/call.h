@@ -54,6 +54,7 @@ struct call {
     struct placing *placing; /* chat: where it goes; NULL: at the tip */
     struct list waits;       /* in the hub's list, while it waits for a commit */
     bool asked_again;        /* an answer of the store was out of date */
+    bool is_away;            /* it is carried out, counted and told at its owner's home */
     msec_t retry_after_ms;   /* of a refusal; 0: the usual value */
     bool *replied;           /* while hub_request is on the stack */
 };

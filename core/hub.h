@@ -23,6 +23,7 @@
 
 struct session;
 struct call;
+struct home_port;
 struct secrets;
 
 /* The message for clients and agents when a query fails. */
@@ -70,6 +71,8 @@ struct hub_options {
      * nobody needs to know. */
     void (*told)(void *arg, const struct call *c, enum error e);
     void *arg; /* of deleted, fenced and told */
+    /* The way to owners who are served elsewhere; NULL: all are served here. */
+    const struct home_port *home;
     /* Appends a file of the time zone database (proto/tz.h); NULL: there is only UTC. */
     bool (*zone_read)(struct str name, struct buf *out);
 };

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "core/home.h"
 #include "proto/str.h"
 
 #define HELLO_DEADLINE_MS 10000
@@ -72,6 +73,9 @@ static void let_go(struct session *s)
     if (s->call)
         call_forget(s->call);
     s->call = NULL;
+    if (s->away)
+        s->hub->o.home->close(s->away);
+    s->away = NULL;
     buf_done(&s->input);
     timer_disarm(&s->hub->clock, &s->timer);
 }
@@ -275,10 +279,12 @@ static void hello(struct session *s, const struct request *r)
     s->state = SESSION_OPEN;
     s->keepalive_data = r->keepalive_data;
     set_expiry(s, who.expires_at_ms);
-    welcome(s, r->id, buf_str(&who.token));
+    if (!first || !home_is_away(s->hub, str_of(s->owner->name)) || away_open(s))
+        welcome(s, r->id, buf_str(&who.token));
     if (first && s->hub->draining)
         session_say_goaway(s);
-    arm_expiry(s);
+    if (!s->away && s->state == SESSION_OPEN) /* the home looks at it */
+        arm_expiry(s);
     buf_done(&who.token);
 }
 
@@ -359,6 +365,10 @@ static void refill(struct session *s)
 
 void session_charge(struct session *s, uint32_t lines)
 {
+    if (s->away) {
+        s->away_charge += lines;
+        return;
+    }
     refill(s);
     s->lines.tokens -= lines;
 }
@@ -467,7 +477,7 @@ static void session_take_line(struct session *s, struct str line)
  * stops reading. */
 static void session_take_lines(struct session *s, struct str message)
 {
-    while (message.n > 0 && s->state != SESSION_CLOSING && session_has_room(s)) {
+    while (message.n > 0 && !s->away && s->state != SESSION_CLOSING && session_has_room(s)) {
         const char *newline = memchr(message.p, '\n', message.n);
         size_t n = newline ? (size_t)(newline - message.p) : message.n;
         struct str line = {message.p, n};
@@ -479,14 +489,16 @@ static void session_take_lines(struct session *s, struct str message)
         message.p += used;
         message.n -= used;
     }
-    if (s->state == SESSION_CLOSING)
+    if (s->away && message.n > 0)
+        away_receive(s, message);
+    if (s->away || s->state == SESSION_CLOSING)
         message.n = 0;
     struct buf rest = {0};
     if (message.n)
         buf_putstr(&rest, message);
     buf_done(&s->input);
     s->input = rest;
-    bool hold = rest.len > 0 || !session_has_room(s);
+    bool hold = rest.len > 0 || (!s->away && !session_has_room(s));
     if (hold != s->held) {
         s->held = hold;
         s->ops->hold(s, hold);
@@ -515,6 +527,10 @@ void session_receive(struct session *s, struct str message)
 {
     if (s->state == SESSION_CLOSING)
         return;
+    if (s->away) {
+        away_receive(s, message);
+        return;
+    }
     if (is_empty(message))
         take_empty(s);
     if (s->input.len == 0) {

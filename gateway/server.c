@@ -26,6 +26,7 @@
 #include "gateway/front/http_files.h"
 #include "gateway/front/listener.h"
 #include "gateway/front/ws.h"
+#include "gateway/links/neighbours.h"
 #include "gateway/metrics.h"
 #include "gateway/notify.h"
 #include "gateway/processes/strays.h"
@@ -245,6 +246,7 @@ static void server_turn(struct server *s)
     s->busy = is_busy(s);
     hub_submit(&s->hub, s->busy); /* the staged changes become the next batch */
     ws_flush_woken(&s->front);    /* committed events go out, many lines at once */
+    neighbours_turn(s->neighbours);
     proceed_drain(s);
     hub_reap(&s->hub); /* no function is active on them any more */
     ws_reap(&s->front);
@@ -382,6 +384,7 @@ static bool open_hub(struct server *s)
         .resumed = report_resumed,
         .fenced = server_on_fenced,
         .deleted = on_deleted,
+        .home = neighbours_home(s->neighbours),
         .zone_read = zone_read,
         .told = s->audit ? on_told : NULL,
         .arg = s};
@@ -500,7 +503,8 @@ static bool server_start(struct server *s)
         return false;
     }
     log_hide(s->secrets);
-    if (!open_hub(s))
+    s->neighbours = neighbours_open(&s->front);
+    if (!s->neighbours || !open_hub(s))
         return false;
     s->hub_is_open = true;
     workers_start(s->workers);
@@ -548,17 +552,18 @@ static void server_stop(struct server *s)
     files_stop(s->files);
     if (s->store_thread) /* first: lws closes a descriptor twice, and it must still be free */
         store_thread_close(s->store_thread, NULL, NULL);
-    cluster_close(s->cluster);
     uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup, &s->sigchld};
     for (size_t i = 0; i < countof(signals); i++)
         if (signals[i]->data)
             uv_close((uv_handle_t *)signals[i], NULL);
     front_close(&s->front);
+    neighbours_close(s->neighbours);
     mcp_stop(s->mcp);
     if (s->hub_is_open) {
         workers_stop(s->workers);
         hub_done(&s->hub);
     }
+    cluster_close(s->cluster);
     files_close(s->files);
     webhooks_close(s->webhooks);
     agents_free(s->agents, s->n_agents);

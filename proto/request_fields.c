@@ -9,34 +9,11 @@
 #include "proto/ulid.h"
 #include "proto/webhook.h"
 
-enum kind {
-    KIND_TEXT, /* min to max bytes */
-    KIND_MESSAGE,
-    KIND_NAME,
-    KIND_BOOL,
-    KIND_INTEGER, /* min to max, into a uint64_t */
-    KIND_LIMIT,
-    KIND_CONVERSATION_ID,
-    KIND_ULID,
-    KIND_METADATA,
-    KIND_BUDGET,
-    KIND_CONTEXT,
-    KIND_WHEN_BUSY,
-    KIND_STATUS,
-    KIND_CLIENT,
-    KIND_KEEPALIVE,
-    KIND_ANSWER,
-    KIND_TASK_IDS,
-    KIND_WEBHOOK,
-    KIND_MAYBE,
-};
-
-struct field {
-    const char *name;
-    enum kind kind;
-    bool required;
-    uint64_t min, max;
-    size_t offset; /* in struct request; unused for kinds that fill more than one member */
+const char *const request_busy_words[BUSY_INTERRUPT + 1] = {
+    [BUSY_PARALLEL] = "parallel",
+    [BUSY_REJECT] = "reject",
+    [BUSY_ENQUEUE] = "enqueue",
+    [BUSY_INTERRUPT] = "interrupt",
 };
 
 #define AT(member) .offset = offsetof(struct request, member)
@@ -48,12 +25,12 @@ struct field {
 #define CONVERSATION_ID "conversation_id", KIND_CONVERSATION_ID, REQUIRED, AT(conversation_id)
 #define LIMIT "limit", KIND_LIMIT, OPTIONAL, .min = 1, .max = LIST_MAX, AT(limit)
 
-static const struct field hello_fields[] = {
+static const struct request_field hello_fields[] = {
     {"token", KIND_TEXT, OPTIONAL, .max = ANY_SIZE, AT(token)},
     {"client", KIND_CLIENT, OPTIONAL},
     {"keepalive", KIND_KEEPALIVE, OPTIONAL},
 };
-static const struct field chat_fields[] = {
+static const struct request_field chat_fields[] = {
     {"message", KIND_MESSAGE, REQUIRED, .min = 1, .max = ANY_SIZE, AT(message)},
     {"conversation_id", KIND_CONVERSATION_ID, OPTIONAL, AT(conversation_id)},
     {"agent", KIND_TEXT, OPTIONAL, .min = 1, .max = MAX_NAME, AT(agent)},
@@ -72,55 +49,55 @@ static const struct field chat_fields[] = {
     {"edit", KIND_ULID, OPTIONAL, AT(edit)},
     {"regenerate", KIND_ULID, OPTIONAL, AT(regenerate)},
 };
-static const struct field branch_fields[] = {
+static const struct request_field branch_fields[] = {
     {CONVERSATION_ID},
     {"message_id", KIND_ULID, REQUIRED, AT(message_id)},
 };
-static const struct field resume_fields[] = {
+static const struct request_field resume_fields[] = {
     {"after", KIND_INTEGER, OPTIONAL, .max = MAX_SAFE_INTEGER, AT(after)},
     {"coalesce", KIND_BOOL, OPTIONAL, AT(coalesce)},
 };
-static const struct field cancel_fields[] = {{"tree", KIND_BOOL, OPTIONAL, AT(tree)}};
-static const struct field send_fields[] = {
+static const struct request_field cancel_fields[] = {{"tree", KIND_BOOL, OPTIONAL, AT(tree)}};
+static const struct request_field send_fields[] = {
     {"content", KIND_TEXT, REQUIRED, .max = ANY_SIZE, AT(content)},
 };
-static const struct field respond_fields[] = {
+static const struct request_field respond_fields[] = {
     {"input_id", KIND_TEXT, REQUIRED, .min = 1, .max = MAX_INPUT_ID, AT(input_id)},
     {"answer", KIND_ANSWER, REQUIRED},
 };
-static const struct field webhook_fields[] = {{"webhook", KIND_WEBHOOK, REQUIRED}};
-static const struct field webhook_delete_fields[] = {
+static const struct request_field webhook_fields[] = {{"webhook", KIND_WEBHOOK, REQUIRED}};
+static const struct request_field webhook_delete_fields[] = {
     {"webhook_id", KIND_TEXT, REQUIRED, .min = 1, .max = MAX_WEBHOOK_ID, AT(webhook_id)},
 };
-static const struct field open_fields[] = {
+static const struct request_field open_fields[] = {
     {CONVERSATION_ID},
     {LIMIT},
     {"follow", KIND_BOOL, OPTIONAL, AT(follow)},
 };
-static const struct field conversation_fields[] = {{CONVERSATION_ID}};
-static const struct field tasks_fields[] = {
+static const struct request_field conversation_fields[] = {{CONVERSATION_ID}};
+static const struct request_field tasks_fields[] = {
     {CONVERSATION_ID},
     {"status", KIND_STATUS, OPTIONAL},
     {"turns", KIND_BOOL, OPTIONAL, AT(turns)},
     {LIMIT},
     {"before", KIND_ULID, OPTIONAL, AT(before)},
 };
-static const struct field list_fields[] = {
+static const struct request_field list_fields[] = {
     {CONVERSATION_ID},
     {LIMIT},
     {"before", KIND_ULID, OPTIONAL, AT(before)},
 };
-static const struct field history_fields[] = {
+static const struct request_field history_fields[] = {
     {CONVERSATION_ID},
     {LIMIT},
     {"before", KIND_ULID, OPTIONAL, AT(before)},
     {"all", KIND_BOOL, OPTIONAL, AT(all)},
 };
-static const struct field conversations_fields[] = {
+static const struct request_field conversations_fields[] = {
     {LIMIT},
     {"before", KIND_CONVERSATION_ID, OPTIONAL, AT(before)},
 };
-static const struct field title_fields[] = {
+static const struct request_field title_fields[] = {
     {CONVERSATION_ID},
     {"title", KIND_TEXT, REQUIRED, .min = 1, .max = MAX_TITLE, AT(title)},
 };
@@ -133,30 +110,30 @@ static const struct field title_fields[] = {
     {                                                                                             \
         "paused", KIND_MAYBE, OPTIONAL, AT(paused)                                                \
     }
-static const struct field schedule_fields[] = {
+static const struct request_field schedule_fields[] = {
     {"chat", KIND_METADATA, REQUIRED, .max = MAX_SCHEDULED, AT(chat)},
     {"conversation_id", KIND_CONVERSATION_ID, OPTIONAL, AT(conversation_id)},
     TIMES,
 };
 #define SCHEDULE_ID "schedule_id", KIND_TEXT, REQUIRED, .min = 1, .max = MAX_NAME, AT(schedule_id)
-static const struct field reschedule_fields[] = {
+static const struct request_field reschedule_fields[] = {
     {SCHEDULE_ID},
     {"chat", KIND_METADATA, OPTIONAL, .max = MAX_SCHEDULED, AT(chat)},
     TIMES,
 };
-static const struct field unschedule_fields[] = {{SCHEDULE_ID}};
-static const struct field schedules_fields[] = {
+static const struct request_field unschedule_fields[] = {{SCHEDULE_ID}};
+static const struct request_field schedules_fields[] = {
     {"conversation_id", KIND_CONVERSATION_ID, OPTIONAL, AT(conversation_id)},
     {LIMIT},
     {"before", KIND_ULID, OPTIONAL, AT(before)},
 };
-static const struct field ack_fields[] = {
+static const struct request_field ack_fields[] = {
     {CONVERSATION_ID},
     {"task_ids", KIND_TASK_IDS, REQUIRED, .max = MAX_ACK_IDS},
 };
 
 static const struct {
-    const struct field *fields;
+    const struct request_field *fields;
     size_t n;
 } verbs[N_VERBS] = {
 #define FIELDS(table) .fields = (table), .n = countof(table)
@@ -186,6 +163,12 @@ static const struct {
 #undef FIELDS
 };
 
+const struct request_field *request_fields_of(enum verb verb, size_t *ret_n)
+{
+    *ret_n = verbs[verb].n;
+    return verbs[verb].fields;
+}
+
 bool request_fail(struct request_fault *fault, enum error code, const char *format, ...)
 {
     va_list args;
@@ -214,7 +197,7 @@ struct str request_keep(struct decoding *d, uint32_t node)
 
 /* --- one reader per kind: false for a bad value ----------------------------------------------- */
 
-static void *member_of(struct decoding *d, const struct field *f)
+static void *member_of(struct decoding *d, const struct request_field *f)
 {
     return (char *)d->to + f->offset;
 }
@@ -224,7 +207,7 @@ static bool is_string(struct decoding *d, uint32_t node)
     return js_type(d->doc, node) == JS_STRING;
 }
 
-static bool field_read_text(struct decoding *d, const struct field *f, uint32_t node)
+static bool field_read_text(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     if (!is_string(d, node))
         return false;
@@ -234,7 +217,7 @@ static bool field_read_text(struct decoding *d, const struct field *f, uint32_t 
 }
 
 /* An array of parts: request.c has left room for its texts beside it. */
-static bool request_read_message(struct decoding *d, const struct field *f, uint32_t node)
+static bool request_read_message(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     if (is_string(d, node))
         return field_read_text(d, f, node);
@@ -252,19 +235,19 @@ static bool request_read_message(struct decoding *d, const struct field *f, uint
     return true;
 }
 
-static bool read_name(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_name(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     return field_read_text(d, f, node) && task_name_is_valid(*(struct str *)member_of(d, f));
 }
 
-static bool read_bool(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_bool(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     enum js_type type = js_type(d->doc, node);
     *(bool *)member_of(d, f) = type == JS_TRUE;
     return type == JS_TRUE || type == JS_FALSE;
 }
 
-static bool read_integer(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_integer(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     int64_t value;
     if (!js_int(d->doc, node, &value) || value < 0)
@@ -273,7 +256,7 @@ static bool read_integer(struct decoding *d, const struct field *f, uint32_t nod
     return (uint64_t)value >= f->min && (uint64_t)value <= f->max;
 }
 
-static bool read_limit(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_limit(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     int64_t value;
     if (!js_int(d->doc, node, &value) || value < (int64_t)f->min || value > (int64_t)f->max)
@@ -282,7 +265,7 @@ static bool read_limit(struct decoding *d, const struct field *f, uint32_t node)
     return true;
 }
 
-static bool read_conversation_id(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_conversation_id(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     if (!is_string(d, node))
         return false;
@@ -291,7 +274,7 @@ static bool read_conversation_id(struct decoding *d, const struct field *f, uint
     return conversation_id_is_valid(value);
 }
 
-static bool read_ulid(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_ulid(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     if (!is_string(d, node))
         return false;
@@ -300,7 +283,7 @@ static bool read_ulid(struct decoding *d, const struct field *f, uint32_t node)
     return ulid_is_valid(value);
 }
 
-static bool read_metadata(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_metadata(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     if (js_type(d->doc, node) != JS_OBJECT)
         return false;
@@ -312,7 +295,7 @@ static bool read_metadata(struct decoding *d, const struct field *f, uint32_t no
     return object->n <= f->max;
 }
 
-static bool read_maybe(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_maybe(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     enum js_type type = js_type(d->doc, node);
     *(enum maybe *)member_of(d, f) = type == JS_TRUE ? MAYBE_YES : MAYBE_NO;
@@ -326,7 +309,7 @@ static bool is_count(const struct js_doc *doc, uint32_t node)
            n <= MAX_SAFE_INTEGER;
 }
 
-static bool read_budget(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_budget(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     const struct js_doc *doc = d->doc;
     (void)f;
@@ -343,22 +326,16 @@ static bool read_budget(struct decoding *d, const struct field *f, uint32_t node
     return true;
 }
 
-static bool read_context(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_context(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     return request_read_context(d, node) && d->to->context.n <= f->max;
 }
 
-static bool read_when_busy(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_when_busy(struct decoding *d, const struct request_field *f, uint32_t node)
 {
-    static const char *const words[] = {
-        [BUSY_PARALLEL] = "parallel",
-        [BUSY_REJECT] = "reject",
-        [BUSY_ENQUEUE] = "enqueue",
-        [BUSY_INTERRUPT] = "interrupt",
-    };
     (void)f;
-    for (size_t i = 0; i < countof(words); i++) {
-        if (js_is(d->doc, node, words[i])) {
+    for (size_t i = 0; i < countof(request_busy_words); i++) {
+        if (js_is(d->doc, node, request_busy_words[i])) {
             d->to->when_busy = (enum when_busy)i;
             return true;
         }
@@ -366,7 +343,7 @@ static bool read_when_busy(struct decoding *d, const struct field *f, uint32_t n
     return false;
 }
 
-static bool read_status(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_status(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     (void)f;
     if (!is_string(d, node))
@@ -376,7 +353,7 @@ static bool read_status(struct decoding *d, const struct field *f, uint32_t node
 }
 
 /* The client's description of itself is for people who read the wire; it is not kept. */
-static bool read_client(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_client(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     (void)f;
     if (js_type(d->doc, node) != JS_OBJECT)
@@ -384,14 +361,14 @@ static bool read_client(struct decoding *d, const struct field *f, uint32_t node
     return true;
 }
 
-static bool read_keepalive(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_keepalive(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     (void)f;
     d->to->keepalive_data = js_is(d->doc, node, "data");
     return d->to->keepalive_data;
 }
 
-static bool read_answer(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_answer(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     (void)f;
     switch (js_type(d->doc, node)) {
@@ -410,7 +387,7 @@ static bool read_answer(struct decoding *d, const struct field *f, uint32_t node
 }
 
 /* The array of spans is at the front of the block, where request.c has left room. */
-static bool read_task_ids(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_task_ids(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     const struct js_doc *doc = d->doc;
     if (js_type(doc, node) != JS_ARRAY || doc->nodes[node].kids > f->max)
@@ -424,7 +401,7 @@ static bool read_task_ids(struct decoding *d, const struct field *f, uint32_t no
     return true;
 }
 
-static bool read_webhook(struct decoding *d, const struct field *f, uint32_t node)
+static bool read_webhook(struct decoding *d, const struct request_field *f, uint32_t node)
 {
     uint32_t id = 0;
     size_t from = d->block.len;
@@ -439,7 +416,7 @@ static bool read_webhook(struct decoding *d, const struct field *f, uint32_t nod
 }
 
 static const struct {
-    bool (*read)(struct decoding *d, const struct field *f, uint32_t node);
+    bool (*read)(struct decoding *d, const struct request_field *f, uint32_t node);
     const char *expects; /* NULL: expect() builds it from min and max */
 } kinds[] = {
     [KIND_TEXT] = {field_read_text, NULL},
@@ -468,7 +445,7 @@ static const struct {
                       "\"headers\" (8 at most) and \"form\" (holdfast or a2a)"},
 };
 
-static void expect_text(const struct field *f, char *text, size_t size)
+static void expect_text(const struct request_field *f, char *text, size_t size)
 {
     if (f->max < ANY_SIZE && f->min > 0)
         snprintf(text, size, "must be a string of %" PRIu64 " to %" PRIu64 " bytes", f->min,
@@ -480,7 +457,7 @@ static void expect_text(const struct field *f, char *text, size_t size)
 }
 
 /* The field's expectation, as the end of a sentence. */
-static void expect(const struct field *f, char *text, size_t size)
+static void expect(const struct request_field *f, char *text, size_t size)
 {
     switch (f->kind) {
     case KIND_TEXT: expect_text(f, text, size); return;
@@ -523,13 +500,13 @@ static void expect(const struct field *f, char *text, size_t size)
     UNREACHABLE();
 }
 
-static bool is_path_field(const struct decoding *d, const struct field *f)
+static bool is_path_field(const struct decoding *d, const struct request_field *f)
 {
     return d->from_path && strcmp(f->name, "conversation_id") == 0;
 }
 
 /* A regenerated answer has its question already. */
-static bool is_excused(const struct decoding *d, const struct field *f)
+static bool is_excused(const struct decoding *d, const struct request_field *f)
 {
     return d->to->verb == VERB_CHAT && strcmp(f->name, "message") == 0 &&
            js_get(d->doc, 0, "regenerate");
@@ -538,7 +515,7 @@ static bool is_excused(const struct decoding *d, const struct field *f)
 bool request_read_fields(struct decoding *d)
 {
     for (size_t i = 0; i < verbs[d->to->verb].n; i++) {
-        const struct field *f = &verbs[d->to->verb].fields[i];
+        const struct request_field *f = &verbs[d->to->verb].fields[i];
         char expectation[240];
         bool given, right;
         if (is_path_field(d, f)) {

@@ -1,5 +1,5 @@
 /* request_fields -- the table of every verb's fields, and the reader of each kind.  Internal to
- * request.c.
+ * request.c and request_encode.c.
  *
  * Thread:   any.
  * Errors:   false, with the fault filled.
@@ -8,6 +8,40 @@
 #define PROTO_REQUEST_FIELDS_H
 
 #include "proto/request.h"
+
+enum request_kind {
+    KIND_TEXT, /* min to max bytes */
+    KIND_MESSAGE,
+    KIND_NAME,
+    KIND_BOOL,
+    KIND_INTEGER, /* min to max, into a uint64_t */
+    KIND_LIMIT,
+    KIND_CONVERSATION_ID,
+    KIND_ULID,
+    KIND_METADATA,
+    KIND_BUDGET,
+    KIND_CONTEXT,
+    KIND_WHEN_BUSY,
+    KIND_STATUS,
+    KIND_CLIENT,
+    KIND_KEEPALIVE,
+    KIND_ANSWER,
+    KIND_TASK_IDS,
+    KIND_WEBHOOK,
+    KIND_MAYBE,
+};
+
+struct request_field {
+    const char *name;
+    enum request_kind kind;
+    bool required;
+    uint64_t min, max;
+    size_t offset; /* in struct request; unused for kinds that fill more than one member */
+};
+
+/* The rows of a verb, without the two ids of a VERB_TASK. */
+const struct request_field *request_fields_of(enum verb verb, size_t *ret_n);
+extern const char *const request_busy_words[BUSY_INTERRUPT + 1];
 
 struct decoding {
     const struct js_doc *doc;

@@ -1,0 +1,339 @@
+/* The home's end of a link: sessions and requests of clients at the other node.  A session is a
+ * cursor here as everywhere: its lines are filled as long as its front has taken the earlier ones,
+ * and the socket the earlier frames. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/call.h"
+#include "gateway/links/links_private.h"
+
+#define FLAGS_AT LINK_HEAD /* of an OUT frame */
+
+struct remote {
+    struct on_link on;
+    struct session session;
+    struct list at; /* among the blocked, or those that are over */
+    int64_t room;   /* bytes of lines that the front still takes */
+    uint64_t taken; /* bytes of messages that the front does not know of yet */
+    uint32_t asked; /* requests in this session without a reply */
+    uint8_t said;   /* what the front knows of it */
+    bool holds, over;
+    bool fills; /* a frame of it is being written: no other may begin */
+    char from[128];
+};
+
+struct remote_call {
+    struct on_link on;
+    struct remote *remote; /* NULL: outside a session */
+    struct call *call;     /* NULL while it begins */
+};
+
+/* --- the session's side ----------------------------------------------------------------------- */
+
+/* A later hello: the home looks at its token, as the front did at the first. */
+static bool remote_identify(struct session *s, struct str token, struct identity *ret)
+{
+    struct remote *r = s->rim;
+    struct links *l = r->on.link->links;
+    return l->o.identify(l->o.arg, token, ret);
+}
+
+static void give_room(struct remote *r)
+{
+    struct link_frame f = {.kind = LINK_ROOM, .id = r->on.id, .number = {r->taken}};
+    if (r->holds || r->fills || r->taken < LINK_WINDOW_STEP)
+        return;
+    r->taken = 0;
+    link_say(r->on.link, &f);
+}
+
+static void remote_hold(struct session *s, bool holds)
+{
+    struct remote *r = s->rim;
+    r->holds = holds;
+    give_room(r);
+}
+
+/* One message, or what is new about the session. */
+static bool say_lines(struct remote *r)
+{
+    struct buf *out = &r->on.link->out;
+    struct link_frame f = {.kind = LINK_OUT, .id = r->on.id};
+    size_t begun = link_begin(out, &f), from = out->len;
+    r->fills = true;
+    bool filled = session_fill(&r->session, out, MAX_MESSAGE_OUT);
+    r->fills = false;
+    uint8_t knows = session_knows(&r->session);
+    if (filled || knows != r->said) {
+        r->said = knows;
+        out->bytes[begun + FLAGS_AT] = (char)knows;
+        r->room -= (int64_t)(out->len - from);
+        link_end(out, begun);
+    } else {
+        out->len = begun;
+    }
+    give_room(r); /* the lines may have made some */
+    return filled;
+}
+
+/* The last replies go before the close, whatever room there is: they are few. */
+static void say_close(struct remote *r)
+{
+    struct link_frame f = {.kind = LINK_CLOSE, .id = r->on.id, .number = {r->session.close_code}};
+    while (say_lines(r))
+        continue;
+    link_say(r->on.link, &f);
+    r->over = true;
+    list_remove(&r->at);
+    list_push(&r->on.link->over, &r->at);
+}
+
+static void remote_flush(struct session *s)
+{
+    struct remote *r = s->rim;
+    struct link *k = r->on.link;
+    if (r->over)
+        return;
+    if (s->state == SESSION_CLOSING) {
+        say_close(r);
+        return;
+    }
+    if (r->asked > 0 || r->room <= 0)
+        return; /* its reply goes first, and wakes it; or ROOM does */
+    if (link_is_full(k)) {
+        if (!list_is_in(&r->at))
+            list_push(&k->blocked, &r->at);
+        return;
+    }
+    say_lines(r);
+    if (s->state == SESSION_CLOSING || session_has_output(s))
+        session_wake(s);
+}
+
+static const struct session_ops socket_ops = {
+    .authenticate = remote_identify, .hold = remote_hold, .flush = remote_flush};
+static const struct session_ops reader_ops = {.hold = remote_hold, .flush = remote_flush};
+
+void home_drained(struct link *k)
+{
+    struct list *node;
+    while ((node = list_pop(&k->blocked)) != NULL)
+        session_wake(&list_item(node, struct remote, at)->session);
+}
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+static void remote_replied(void *arg, enum error e, struct str line)
+{
+    struct remote_call *rc = arg;
+    struct link *k = rc->on.link;
+    struct remote *r = rc->remote;
+    struct link_frame f = {.kind = LINK_REPLY,
+                           .id = rc->on.id,
+                           .text = {e ? str_of(error_code(e)) : STR("")},
+                           .bytes = line};
+    if (r) {
+        f.flags = r->said = session_knows(&r->session);
+        r->asked--;
+        session_wake(&r->session);
+    }
+    link_say(k, &f);
+    link_unregister(&k->requests, &rc->on);
+    free(rc);
+}
+
+static void say_fault(struct link *k, uint32_t id, const struct request_fault *fault)
+{
+    struct buf line = {0};
+    error_line(&line, fault->code, STR_NULL, fault->message, -1, -1);
+    link_say(k, &(struct link_frame){.kind = LINK_REPLY,
+                                     .id = id,
+                                     .text = {str_of(error_code(fault->code))},
+                                     .bytes = buf_str(&line)});
+    buf_done(&line);
+}
+
+static struct remote *find_remote(struct link *k, uint64_t id)
+{
+    struct on_link *on = id <= UINT32_MAX ? link_find(&k->sessions, (uint32_t)id) : NULL;
+    return on ? container_of(on, struct remote, on) : NULL;
+}
+
+static void ask_hub(struct link *k, const struct link_frame *f, struct request *req)
+{
+    struct hub *h = k->links->o.hub;
+    struct remote *r = f->number[0] ? find_remote(k, f->number[0]) : NULL;
+    struct remote_call *rc = xcalloc(sizeof *rc);
+    char from[128];
+    rc->remote = r;
+    rc->on.id = f->id;
+    link_register(k, &k->requests, &k->all_requests, &rc->on);
+    k->links->stats.requests_in++;
+    snprintf(from, sizeof from, "%.*s", (int)f->text[2].n, f->text[2].p);
+    struct owner *owner = owner_ref(h, f->text[0]), *quota = owner_ref(h, f->text[1]);
+    if (r)
+        r->asked++;
+    const struct asker who = {owner, quota, r ? &r->session : NULL, from[0] ? from : NULL};
+    struct call *c = hub_request(h, &who, req, remote_replied, rc);
+    if (c)
+        rc->call = c;
+    owner_unref(h, owner);
+    owner_unref(h, quota);
+}
+
+/* --- frames ----------------------------------------------------------------------------------- */
+
+/* The home decides, whatever the front believes: the owner is served here, and is not revoked. */
+static bool home_refuses(struct link *k, const struct link_frame *f)
+{
+    struct links *l = k->links;
+    struct hub *h = l->o.hub;
+    if (!l->o.is_here(l->o.arg, f->text[0])) {
+        l->stats.moved++;
+        link_say(k, &(struct link_frame){.kind = LINK_MOVED, .id = f->id});
+        return true;
+    }
+    if (!revocations_have(&h->revocations, f->text[0], h->clock.wall_ms))
+        return false;
+    if (f->kind == LINK_OPEN)
+        link_say(k, &(struct link_frame){
+                        .kind = LINK_CLOSE, .id = f->id, .number = {CLOSE_UNAUTHORIZED}});
+    else
+        say_fault(k, f->id,
+                  &(struct request_fault){.code = ERR_UNAUTHORIZED, .message = "revoked"});
+    return true;
+}
+
+static bool owner_is_valid(struct str owner)
+{
+    return owner.n >= 1 && owner.n <= MAX_OWNER && !memchr(owner.p, 0, owner.n);
+}
+
+static void take_open(struct link *k, const struct link_frame *f)
+{
+    struct hub *h = k->links->o.hub;
+    if (!owner_is_valid(f->text[0]) || !owner_is_valid(f->text[1]) || find_remote(k, f->id)) {
+        link_close(k, LINK_END_BROKEN, "a session that no front opens");
+        return;
+    }
+    if (home_refuses(k, f))
+        return;
+    struct remote *r = xcalloc(sizeof *r);
+    r->on.id = f->id;
+    r->room = LINK_WINDOW;
+    snprintf(r->from, sizeof r->from, "%.*s", (int)f->text[2].n, f->text[2].p);
+    link_register(k, &k->sessions, &k->all_sessions, &r->on);
+    k->links->stats.remote++;
+    struct owner *owner = owner_ref(h, f->text[0]), *quota = owner_ref(h, f->text[1]);
+    session_init(&r->session, h, f->flags & LINK_IS_SOCKET ? &socket_ops : &reader_ops, r);
+    session_adopt(&r->session, owner, quota, (int64_t)f->number[0]);
+    r->session.from = r->from[0] ? r->from : NULL;
+    owner_unref(h, owner);
+    owner_unref(h, quota);
+}
+
+static void free_remote(struct remote *r)
+{
+    struct link *k = r->on.link;
+    list_each (it, &k->all_requests) {
+        struct remote_call *rc =
+            container_of(list_item(it, struct on_link, all), struct remote_call, on);
+        if (rc->remote != r)
+            continue;
+        call_forget(rc->call);
+        link_unregister(&k->requests, &rc->on);
+        free(rc);
+    }
+    link_unregister(&k->sessions, &r->on);
+    list_remove(&r->at);
+    session_done(&r->session);
+    k->links->stats.remote--;
+    free(r);
+}
+
+static void take_in(struct remote *r, const struct link_frame *f)
+{
+    if (f->number[0] > 0)
+        session_charge(&r->session, (uint32_t)f->number[0]);
+    session_receive(&r->session, f->bytes);
+    r->taken += f->bytes.n;
+    give_room(r);
+}
+
+static void take_request(struct link *k, const struct link_frame *f)
+{
+    struct hub *h = k->links->o.hub;
+    struct request req;
+    struct request_fault fault;
+    if (!owner_is_valid(f->text[0]) || !owner_is_valid(f->text[1]) ||
+        link_find(&k->requests, f->id)) {
+        link_close(k, LINK_END_BROKEN, "a request that no front puts");
+        return;
+    }
+    if (f->number[0] && !find_remote(k, f->number[0])) {
+        link_say(k, &(struct link_frame){.kind = LINK_MOVED, .id = f->id});
+        return; /* its session is over, or was never let in */
+    }
+    if (home_refuses(k, f))
+        return;
+    if (request_decode(&h->doc, f->bytes, &req, &fault))
+        ask_hub(k, f, &req);
+    else
+        say_fault(k, f->id, &fault);
+}
+
+static void take_home_room(struct remote *r, uint64_t n)
+{
+    if (n > LINK_MOST)
+        return;
+    r->room += (int64_t)n;
+    if (session_has_output(&r->session))
+        session_wake(&r->session);
+}
+
+void home_take(struct link *k, const struct link_frame *f)
+{
+    struct remote *r = find_remote(k, f->id); /* NULL also when it is over: then a frame falls */
+    bool open = r && !r->over;
+    switch (f->kind) {
+    case LINK_OPEN: take_open(k, f); return;
+    case LINK_REQUEST: take_request(k, f); return;
+    case LINK_IN:
+        if (open)
+            take_in(r, f);
+        return;
+    case LINK_ROOM:
+        if (open)
+            take_home_room(r, f->number[0]);
+        return;
+    case LINK_CLOSE:
+        if (r)
+            free_remote(r);
+        return;
+    default: link_close(k, LINK_END_BROKEN, "a frame that no front sends");
+    }
+}
+
+void home_turn(struct link *k)
+{
+    struct list *node;
+    while ((node = list_pop(&k->over)) != NULL)
+        free_remote(list_item(node, struct remote, at));
+    if (!link_is_full(k))
+        home_drained(k);
+}
+
+void home_end(struct link *k)
+{
+    while (!list_is_empty(&k->all_sessions)) {
+        struct on_link *on = list_item(k->all_sessions.next, struct on_link, all);
+        free_remote(container_of(on, struct remote, on));
+    }
+    while (!list_is_empty(&k->all_requests)) {
+        struct on_link *on = list_item(k->all_requests.next, struct on_link, all);
+        struct remote_call *rc = container_of(on, struct remote_call, on);
+        call_forget(rc->call);
+        link_unregister(&k->requests, on);
+        free(rc);
+    }
+}
