@@ -64,6 +64,8 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
     c->replied = &replied;
     if (home_is_away(h, str_of(c->owner->name)))
         away_request(c);
+    else if (!hub_serves(h, c->owner) || !hub_is_trusted(h))
+        call_fail(c, ERR_OVERLOADED, "another gateway serves this owner, or will in a moment");
     else if ((verb_flags(c->req.verb) & VERB_WRITES) && !hub_can_write(h))
         call_fail(c, ERR_OVERLOADED, "the store accepts no writes now");
     else
@@ -114,8 +116,14 @@ void call_finish(struct call *c, enum error e, struct str line)
     buf_done(&copy);
 }
 
+/* Another home may have changed since what was carried out here: it may not be told.  A session
+ * holds its lines back until the lease is sure again, when they are true; others cannot wait. */
 void call_reply(struct call *c, struct str line)
 {
+    if (!c->session && !hub_is_trusted(c->hub)) {
+        call_fail(c, ERR_OVERLOADED, "this gateway cannot tell now whether it was carried out");
+        return;
+    }
     call_finish(c, ERR_NONE, line);
 }
 

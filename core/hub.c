@@ -116,11 +116,14 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     map_init(&h->owners, secret, owner_key);
     map_init(&h->claims, secret, claim_key);
     h->ulids.random = h->o.random;
+    if (!h->o.shared)
+        slots_add_all(&h->open);
     if (start->newest_id[0])
         ulid_after(&h->ulids, str_of(start->newest_id));
     list_init(&h->waiting);
     list_init(&h->resuming);
     h->resume_more.fire = on_resume_more;
+    list_init(&h->unsure);
     list_init(&h->paused);
     list_init(&h->woken);
     list_init(&h->dead_tasks);

@@ -65,12 +65,17 @@ struct hub_options {
     /* Called when the store is another process's now: this one must stop at once, without another
      * word to anybody.  NULL: the store has one user. */
     void (*fenced)(void *arg);
+    /* Several share the store: no slot is open before hub_restore_slots has opened it. */
+    bool shared;
+    /* Whether this process still is the home of its slots, by its own clock; asked where something
+     * is said or begins outside, after which nothing can be taken back.  NULL: for ever. */
+    bool (*trusted)(void *arg);
     /* Called when a conversation was deleted; NULL: nobody needs to know. */
     void (*deleted)(void *arg, struct str owner, struct str conversation_id);
     /* Called when a request is over, with what it was answered: before its memory goes.  NULL:
      * nobody needs to know. */
     void (*told)(void *arg, const struct call *c, enum error e);
-    void *arg; /* of deleted, fenced and told */
+    void *arg; /* of deleted, fenced, trusted and told */
     /* The way to owners who are served elsewhere; NULL: all are served here. */
     const struct home_port *home;
     /* Appends a file of the time zone database (proto/tz.h); NULL: there is only UTC. */
@@ -167,6 +172,7 @@ struct hub {
     struct list waiting;  /* tasks that wait for a process slot */
     struct list resuming; /* tasks whose runs begin again, some each turn */
     struct timer resume_more;
+    struct list unsure;     /* tasks whose runs begin when the lease is sure again */
     struct list paused;     /* tasks whose agents are not read until the next commit */
     struct list woken;      /* sessions with something to send: the rim takes them */
     struct list dead_tasks; /* freed in hub_reap */
@@ -184,9 +190,9 @@ struct hub {
     uint32_t n_schedules;
     struct timer ask_again; /* armed: a record could not be read, and somebody waits for it */
     bool draining;
-    bool abandoned; /* nothing starts any more */
-    bool closing;   /* in hub_done: the port is closed */
-    bool restoring; /* nothing starts until everything from earlier runs is repaired */
+    bool abandoned;    /* nothing starts any more */
+    bool closing;      /* in hub_done: the port is closed */
+    struct slots open; /* their owners are served: everything from earlier runs is repaired */
     struct hub_stats stats;
 };
 
@@ -198,6 +204,33 @@ void hub_done(struct hub *h);
 /* Repairs what an earlier process left: orphans end, waiting tasks start, tails are sealed. ready
  * is called when all of it is committed; no request may come earlier. */
 void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg);
+
+/* --- slots, where several processes share the store ------------------------------------------- */
+
+/* The same for these slots, which became ours, while others are served; they are open when it is
+ * ready.  One at a time.  number: the tenure's, of which new keys are made, above all that the
+ * slots have; newest_id: of any record, "" for none. */
+void hub_restore_slots(struct hub *h, const struct slots *slots, int64_t number,
+                       const char *newest_id, void (*ready)(void *arg, int status), void *arg);
+static inline bool hub_serves(const struct hub *h, const struct owner *o)
+{
+    return slots_has(&h->open, o->slot);
+}
+/* The open slots in which nothing lives: no session, no task, no reader.  Streams that are only
+ * cached go. */
+void hub_find_idle(struct hub *h, struct slots *ret);
+/* Closes such slots: requests are refused, and nothing more is staged for their owners.  The caller
+ * gives them away when what is staged already is committed (journal_wait). */
+void hub_leave(struct hub *h, const struct slots *slots);
+/* For queries of all owners; NULL: all slots. */
+static inline const struct slots *hub_slots(const struct hub *h)
+{
+    return h->o.shared ? &h->open : NULL;
+}
+static inline bool hub_is_trusted(const struct hub *h)
+{
+    return !h->o.trusted || h->o.trusted(h->o.arg);
+}
 
 struct owner *owner_ref(struct hub *h, struct str name); /* found or made */
 void owner_unref(struct hub *h, struct owner *o);

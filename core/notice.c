@@ -315,6 +315,8 @@ static bool may_be_joined(struct conversation *c)
 /* False when it has to wait for room, or for others. */
 static bool proceed(struct conversation *c)
 {
+    if (!hub_serves(c->hub, c->owner))
+        return false; /* its slot is being repaired */
     if (c->noticing || !is_free(c))
         return true; /* the end of what is live makes it due again */
     if (may_be_joined(c) || !notice_has_room(c))
@@ -331,7 +333,7 @@ static bool proceed(struct conversation *c)
 
 void notices_proceed(struct hub *h)
 {
-    if (!h->notices_may_go || h->restoring || h->draining || !hub_can_write(h))
+    if (!h->notices_may_go || h->draining || !hub_can_write(h))
         return;
     h->notices_may_go = false;
     struct list now, *node;

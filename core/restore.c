@@ -1,4 +1,5 @@
-/* The repair at a start, before anything new runs.  In this order:
+/* The repair at a start, before anything new runs; or of slots that became ours, before anything of
+ * their owners runs.  In this order:
  *
  *   0. revoked owners;
  *   1. tails: the journal's unsealed lines, by task; notices that were not told yet;
@@ -18,6 +19,7 @@
 
 struct restore {
     struct hub *hub;
+    struct slots slots;
     void (*ready)(void *arg, int status);
     void *arg;
     struct block **tails; /* by task key; NULL once taken */
@@ -31,6 +33,11 @@ struct restore {
     struct waiter waiter;
 };
 
+static const struct slots *slots_asked(const struct restore *r)
+{
+    return r->hub->o.shared ? &r->slots : NULL;
+}
+
 static void drop_notes(struct restore *r)
 {
     for (size_t i = 0; i < r->n_notes; i++)
@@ -40,7 +47,7 @@ static void drop_notes(struct restore *r)
     r->n_notes = r->next_note = 0;
 }
 
-/* After a failure the hub stays in restoring: tasks that were adopted but not repaired must not
+/* After a failure the slots stay closed: tasks that were adopted but not repaired must not
  * start. */
 static void repair_finish(struct restore *r, int status)
 {
@@ -63,7 +70,7 @@ static void repair_finish(struct restore *r, int status)
     free(r->revoked);
     free(r);
     if (status == 0)
-        retention_start(&h->retention);
+        retention_begin(&h->retention);
     ready(arg, status);
 }
 
@@ -77,7 +84,8 @@ static void on_repaired(struct waiter *w, int status)
 
 static void start_waiting(struct restore *r)
 {
-    r->hub->restoring = false;
+    for (size_t i = 0; i < countof(r->slots.bits); i++)
+        r->hub->open.bits[i] |= r->slots.bits[i];
     r->hub->notices_may_go = true;
     for (size_t i = 0; i < r->n_tasks; i++)
         if (r->tasks[i]->phase == PHASE_PENDING)
@@ -371,6 +379,7 @@ static void ask_schedules(struct restore *r)
 {
     hub_query(r->hub,
               &(struct query){.kind = QUERY_OUTBOX,
+                              .slots = slots_asked(r),
                               .key = STR(OUTBOX_SCHEDULES),
                               .after = r->after,
                               .limit = PAGE,
@@ -409,6 +418,7 @@ static void ask_held(struct restore *r)
 {
     hub_query(r->hub,
               &(struct query){.kind = QUERY_OUTBOX,
+                              .slots = slots_asked(r),
                               .key = STR(OUTBOX_HELD),
                               .after = r->after,
                               .limit = PAGE,
@@ -445,7 +455,9 @@ static void on_live(void *arg, int status, struct answer *answer)
 
 static void ask_live(struct restore *r)
 {
-    hub_query(r->hub, &(struct query){.kind = QUERY_LIVE, .after = r->after, .limit = PAGE},
+    hub_query(r->hub,
+              &(struct query){
+                  .kind = QUERY_LIVE, .slots = slots_asked(r), .after = r->after, .limit = PAGE},
               on_live, r);
 }
 
@@ -474,7 +486,9 @@ static void on_notices(void *arg, int status, struct answer *answer)
 
 static void repair_ask_notices(struct restore *r)
 {
-    hub_query(r->hub, &(struct query){.kind = QUERY_NOTICES, .after = r->after, .limit = PAGE},
+    hub_query(r->hub,
+              &(struct query){
+                  .kind = QUERY_NOTICES, .slots = slots_asked(r), .after = r->after, .limit = PAGE},
               on_notices, r);
 }
 
@@ -508,7 +522,9 @@ static void on_tails(void *arg, int status, struct answer *answer)
 
 static void ask_tails(struct restore *r)
 {
-    hub_query(r->hub, &(struct query){.kind = QUERY_TAILS, .after = r->after, .limit = PAGE},
+    hub_query(r->hub,
+              &(struct query){
+                  .kind = QUERY_TAILS, .slots = slots_asked(r), .after = r->after, .limit = PAGE},
               on_tails, r);
 }
 
@@ -533,14 +549,39 @@ static void on_revoked(void *arg, int status, struct answer *answer)
 static void ask_revoked(struct restore *r)
 {
     hub_query(r->hub,
-              &(struct query){.kind = QUERY_REVOKED, .before = str_of(r->revoked), .limit = PAGE},
+              &(struct query){.kind = QUERY_REVOKED,
+                              .slots = slots_asked(r),
+                              .before = str_of(r->revoked),
+                              .limit = PAGE},
               on_revoked, r);
+}
+
+static void restore_begin(struct hub *h, const struct slots *slots,
+                          void (*ready)(void *arg, int status), void *arg)
+{
+    struct restore *r = xcalloc(sizeof *r);
+    *r = (struct restore){.hub = h, .slots = *slots, .ready = ready, .arg = arg};
+    for (size_t i = 0; i < countof(slots->bits); i++)
+        h->open.bits[i] &= ~slots->bits[i];
+    ask_revoked(r);
 }
 
 void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg)
 {
-    struct restore *r = xcalloc(sizeof *r);
-    *r = (struct restore){.hub = h, .ready = ready, .arg = arg};
-    h->restoring = true;
-    ask_revoked(r);
+    struct slots all;
+    slots_add_all(&all);
+    restore_begin(h, &all, ready, arg);
+}
+
+/* Keys of the tenure are above all that the slots have, whoever gave those. */
+void hub_restore_slots(struct hub *h, const struct slots *slots, int64_t number,
+                       const char *newest_id, void (*ready)(void *arg, int status), void *arg)
+{
+    int64_t first = number << 32 | 1;
+    ASSERT(number >= 0 && number < INT32_MAX);
+    if (first > h->next_key)
+        h->next_key = first;
+    if (newest_id[0])
+        ulid_after(&h->ulids, str_of(newest_id));
+    restore_begin(h, slots, ready, arg);
 }

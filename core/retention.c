@@ -96,6 +96,8 @@ static bool may_go(struct hub *h, const struct task_record *t)
 static bool stage(struct retention *r, const struct task_record *t, bool whole, int64_t before)
 {
     struct hub *h = r->hub;
+    if (!slots_has(&h->open, slot_of(t->owner)))
+        return false; /* it was given away meanwhile */
     bool free_of_readers = retention_drop_stream(h, t->owner, t->conversation_id, t->task_id);
     if (t->task_id.n != TASK_ID_LEN || (!free_of_readers && !(whole && may_go(h, t))))
         return false;
@@ -370,13 +372,17 @@ static void next(struct retention *r)
     } else if (r->sees_full) {
         retention_ask(r,
                       (struct query){.kind = QUERY_FULL,
+                                     .slots = hub_slots(h),
                                      .at = h->o.retention.owner_bytes,
                                      .before = str_of(r->full_after)},
                       on_full_page);
     } else if (r->sees_expired) {
-        retention_ask(
-            r, (struct query){.kind = QUERY_EXPIRED, .at = expiry(r), .limit = 4 * RETENTION_PIECE},
-            on_expired);
+        retention_ask(r,
+                      (struct query){.kind = QUERY_EXPIRED,
+                                     .slots = hub_slots(h),
+                                     .at = expiry(r),
+                                     .limit = 4 * RETENTION_PIECE},
+                      on_expired);
     } else if (r->now || (node = list_pop(&r->queue)) != NULL) {
         if (!r->now) {
             r->now = list_item(node, struct quota, queued);
@@ -416,15 +422,40 @@ void retention_done(struct retention *r)
     map_done(&r->owners);
 }
 
-void retention_start(struct retention *r)
+void retention_begin(struct retention *r)
 {
     const struct retention_options *o = &r->hub->o.retention;
+    if (r->runs) { /* slots came: their owners may be full */
+        r->sees_full = o->owner_bytes > 0;
+        return;
+    }
     r->runs = o->task_ms || o->owner_bytes || o->store_bytes;
     if (!r->runs)
         return;
     begin_tick(r);
     r->sees_full = o->owner_bytes > 0;
     next(r);
+}
+
+struct retention_leaving {
+    struct retention *r;
+    const struct slots *slots;
+};
+
+static void leave_quota(struct map_node *node, void *arg)
+{
+    const struct retention_leaving *l = arg;
+    struct quota *q = container_of(node, struct quota, node);
+    if (!slots_has(l->slots, slot_of(str_of(q->name))))
+        return;
+    set_full(l->r, q, false);
+    list_remove(&q->queued);
+    quota_release(l->r, q);
+}
+
+void retention_leave(struct retention *r, const struct slots *slots)
+{
+    map_each(&r->owners, leave_quota, &(struct retention_leaving){r, slots});
 }
 
 void retention_look_at(struct retention *r, struct str owner)

@@ -69,8 +69,10 @@ struct retention {
 
 void retention_init(struct retention *r, struct hub *hub);
 void retention_done(struct retention *r);
-/* Everything from an earlier process is repaired: begin. */
-void retention_start(struct retention *r);
+/* Everything from an earlier process is repaired: begin; again when slots came. */
+void retention_begin(struct retention *r);
+/* Those owners are another process's now. */
+void retention_leave(struct retention *r, const struct slots *slots);
 /* The store has gained or lost something of this owner. */
 void retention_look_at(struct retention *r, struct str owner);
 struct retention_refusal {

@@ -71,6 +71,26 @@ void revocations_restore(struct hub *h, const struct answer *page)
     }
 }
 
+struct revocations_leaving {
+    struct revocations *r;
+    const struct slots *slots;
+};
+
+static void leave_one(struct map_node *node, void *arg)
+{
+    const struct revocations_leaving *l = arg;
+    struct revocation *one = container_of(node, struct revocation, node);
+    if (!slots_has(l->slots, slot_of(str_of(one->owner))))
+        return;
+    map_remove(&l->r->by_owner, node);
+    free(one);
+}
+
+void revocations_leave(struct revocations *r, const struct slots *slots)
+{
+    map_each(&r->by_owner, leave_one, &(struct revocations_leaving){r, slots});
+}
+
 bool revocations_have(const struct revocations *r, struct str owner, int64_t wall_ms)
 {
     const struct revocation *one = r->by_owner.n ? revocations_find(r, owner) : NULL;

@@ -25,6 +25,8 @@ void revocations_restore(struct hub *h, const struct answer *page);
 /* Revokes the owner until that time; 0 lifts the revocation.  Stages the change: the caller waits
  * for the commit. */
 void revocations_set(struct hub *h, struct str owner, int64_t until);
+/* Forgets those of slots that another process is to have; the store keeps them. */
+void revocations_leave(struct revocations *r, const struct slots *slots);
 bool revocations_have(const struct revocations *r, struct str owner, int64_t wall_ms);
 void revocations_each(const struct revocations *r,
                       void (*visit)(void *arg, const char *owner, int64_t until), void *arg);

@@ -363,7 +363,7 @@ static void schedule_begin(struct schedule *s, const struct schedule_times *t)
 static bool may_begin(const struct schedule *s)
 {
     const struct hub *h = s->hub;
-    return !h->restoring && !h->draining && hub_can_write(h) && s->changes == 0;
+    return hub_serves(h, s->owner) && !h->draining && hub_can_write(h) && s->changes == 0;
 }
 
 /* Only what is committed counts, so that no time is told that nobody has asked for. */

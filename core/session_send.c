@@ -199,6 +199,8 @@ bool session_fill(struct session *s, struct buf *out, size_t max)
 {
     struct message m = {.out = out, .start = out->len, .max = max};
     size_t waited = s->reply_bytes;
+    if (!hub_is_trusted(s->hub)) /* it waits in the session, whatever it is */
+        return false;
     if (s->too_slow)
         session_close(s, CLOSE_SLOW);
     if (put_replies(s, &s->urgent, &m) && put_replies(s, &s->replies, &m) && put_feeds(s, &m))

@@ -24,6 +24,11 @@ static inline void slots_add(struct slots *s, unsigned slot)
 {
     s->bits[slot / 64] |= (uint64_t)1 << slot % 64;
 }
+static inline void slots_add_all(struct slots *s)
+{
+    for (size_t i = 0; i < countof(s->bits); i++)
+        s->bits[i] = UINT64_MAX;
+}
 static inline void slots_take(struct slots *s, unsigned slot)
 {
     s->bits[slot / 64] &= ~((uint64_t)1 << slot % 64);

@@ -92,8 +92,8 @@ int64_t file_record_cost(const struct file_record *file);
 
 struct query {
     enum query_kind kind;
-    /* The owners of these slots, in queries of all owners; NULL: all.  Stores of one node have all
-     * slots, and ignore it. */
+    /* The owners of these slots, in queries of all owners; NULL: all.  SQLite's has one node, which
+     * has all slots, and ignores it. */
     const struct slots *slots;
     struct str owner, conversation_id, task_id, key, before;
     int64_t task_key;
@@ -136,6 +136,12 @@ struct answer {
     struct arena_chunk *chunks;
 };
 void answer_done(struct answer *a);
+
+/* Whether the query is about that owner's slot too. */
+static inline bool query_has_slot(const struct query *q, struct str owner)
+{
+    return !q->slots || slots_has(q->slots, slot_of(owner));
+}
 
 /* For backends.  Room for one more row, zeroed; its strings belong in a->chunks. */
 struct task_record *answer_add_task(struct answer *a);

@@ -52,7 +52,8 @@ int memory_ask_outbox(const struct memory *m, const struct query *q, struct answ
     size_t bytes = 0;
     for (size_t i = 0; i < m->outbox.n; i++) {
         const struct outbox_record *r = &((struct mem_outbox *)m->outbox.at[i])->record;
-        if (r->key <= (int64_t)q->after || !str_eq(r->hook, q->key))
+        if (r->key <= (int64_t)q->after || !str_eq(r->hook, q->key) ||
+            (q->slots && !slots_has(q->slots, r->slot)))
             continue;
         ret->more = !query_has_room(q, ret->n_outbox, bytes, r->body.n);
         if (ret->more)

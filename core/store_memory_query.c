@@ -73,8 +73,12 @@ static bool task_is_asked(const struct mem_task *t, const struct query *q)
 {
     const struct task_state *state = &t->record.state;
     switch (q->kind) {
-    case QUERY_LIVE: return t->record.key > (int64_t)q->after && !status_is_terminal(state->status);
-    case QUERY_TAILS: return t->record.key > (int64_t)q->after && t->tail.bytes.len > 0;
+    case QUERY_LIVE:
+        return t->record.key > (int64_t)q->after && !status_is_terminal(state->status) &&
+               query_has_slot(q, t->record.owner);
+    case QUERY_TAILS:
+        return t->record.key > (int64_t)q->after && t->tail.bytes.len > 0 &&
+               query_has_slot(q, t->record.owner);
     case QUERY_RESULTS:
         if (t->record.type != TYPE_BACKGROUND || !status_is_terminal(state->status) || state->acked)
             return false;
@@ -270,7 +274,7 @@ static int memory_ask_notices(const struct memory *m, const struct query *q, str
     size_t n = 0, bytes = 0;
     for (size_t i = 0; i < m->notices.n; i++) {
         const struct mem_notice *notice = m->notices.at[i];
-        if (notice->record.key > (int64_t)q->after)
+        if (notice->record.key > (int64_t)q->after && query_has_slot(q, notice->record.owner))
             memory_rows_add(&found, m->notices.at[i]);
     }
     if (found.n)

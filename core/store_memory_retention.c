@@ -123,7 +123,7 @@ static bool is_asked(const struct mem_task *t, const struct query *q)
     if (!status_is_terminal(s->status))
         return false;
     if (q->kind == QUERY_EXPIRED)
-        return s->completed_at < q->at;
+        return s->completed_at < q->at && query_has_slot(q, t->record.owner);
     if (!str_eq(t->record.owner, q->owner))
         return false;
     return q->kind == QUERY_OLDEST ? s->completed_at < q->at : s->first <= s->head;
@@ -174,7 +174,8 @@ static void keep_full(struct answer *ret, const struct query *q)
         qsort(ret->owners, ret->n_owners, sizeof *ret->owners, by_owner);
     for (size_t i = 0; i < ret->n_owners; i++) {
         const struct owner_record *u = &ret->owners[i];
-        if (u->value <= q->at || (q->before.p && str_order(u->owner, q->before) <= 0))
+        if (u->value <= q->at || !query_has_slot(q, u->owner) ||
+            (q->before.p && str_order(u->owner, q->before) <= 0))
             continue;
         ret->more = !query_has_room(q, n, 0, 0);
         if (ret->more)

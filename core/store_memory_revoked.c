@@ -44,7 +44,8 @@ int memory_ask_revoked(const struct memory *m, const struct query *q, struct ans
     size_t n = 0;
     for (size_t i = 0; i < m->revocations.n; i++) {
         struct mem_revocation *r = m->revocations.at[i];
-        if (!q->before.p || str_order(str_of(r->owner), q->before) > 0)
+        if ((!q->before.p || str_order(str_of(r->owner), q->before) > 0) &&
+            query_has_slot(q, str_of(r->owner)))
             memory_rows_add(&found, r);
     }
     if (found.n)

@@ -54,8 +54,8 @@ static void ask_history(struct task *t);
 
 void task_try_start(struct task *t)
 {
-    if (t->hub->restoring || t->hub->abandoned || t->phase != PHASE_PENDING ||
-        list_is_in(&t->in_wait))
+    if (!slots_has(&t->hub->open, slot_of(task_owner(t))) || t->hub->abandoned ||
+        t->phase != PHASE_PENDING || list_is_in(&t->in_wait))
         return;
     if (t->hub->draining && task_goes_on(t))
         return; /* the next gateway starts it */
@@ -244,6 +244,10 @@ void task_run(struct task *t)
 {
     if (!may_run(t))
         return;
+    if (!hub_is_trusted(t->hub)) { /* another home may have ended it: nothing begins after that */
+        list_push(&t->hub->unsure, &t->in_wait);
+        return;
+    }
     bool again = t->phase == PHASE_RESUMING;
     struct task_work *w = task_work(t);
     struct buf parent = {0};

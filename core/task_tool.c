@@ -124,6 +124,10 @@ static void start_job(struct tool_use *use, bool attaches)
 {
     struct buf why = {0};
     struct call_name name;
+    if (!hub_is_trusted(use->hub)) { /* the task may be another home's: nothing begins any more */
+        end_use(use, false, STR("the gateway has lost its hold on the store"));
+        return;
+    }
     struct tool_caller caller = caller_of(use, &name);
     char *arguments = use->arguments;
     use->arguments = NULL;

@@ -22,6 +22,10 @@ void tasks_proceed(struct hub *h)
     struct list now, *node;
     resume_some(h);
     list_init(&now);
+    if (hub_is_trusted(h))
+        list_splice(&now, &h->unsure);
+    while ((node = list_pop(&now)) != NULL)
+        task_run(list_item(node, struct task, in_wait));
     list_splice(&now, &h->freed);
     while ((node = list_pop(&now)) != NULL)
         tasks_start_next(list_item(node, struct conversation, freed));
@@ -57,19 +61,24 @@ void hub_reap(struct hub *h)
     }
 }
 
+/* Those of a slot that is being repaired are left, or end, once their lines are read. */
+static bool task_is_served(const struct task *t)
+{
+    return slots_has(&t->hub->open, slot_of(task_owner(t)));
+}
+
 static void drain_leave(struct map_node *node, void *arg)
 {
     (void)arg;
     struct task *t = container_of(node, struct stream, node)->task;
-    if (t && task_goes_on(t) && t->phase != PHASE_STARTING)
+    if (t && task_is_served(t) && task_goes_on(t) && t->phase != PHASE_STARTING)
         task_leave(t); /* one that starts is left when it would run */
 }
 
 void hub_drain(struct hub *h)
 {
     h->draining = true;
-    if (!h->restoring) /* otherwise when their lines are read */
-        map_each(&h->streams, drain_leave, NULL);
+    map_each(&h->streams, drain_leave, NULL);
 }
 
 /* A waiting task stays as it is (task_try_start), even when its creation is on its way. */
@@ -77,7 +86,7 @@ static void abandon(struct map_node *node, void *arg)
 {
     (void)arg;
     struct task *t = container_of(node, struct stream, node)->task;
-    if (!t || t->phase <= PHASE_PENDING || task_is_ending(t) || t->left)
+    if (!t || !task_is_served(t) || t->phase <= PHASE_PENDING || task_is_ending(t) || t->left)
         return;
     task_finish(t, STATUS_FAILED, TASK_ORPHANED, STR("orphaned: the gateway is stopping"));
 }
@@ -85,8 +94,7 @@ static void abandon(struct map_node *node, void *arg)
 void hub_abandon(struct hub *h)
 {
     h->abandoned = true;
-    if (!h->restoring) /* otherwise they end as orphaned, once their lines are read */
-        map_each(&h->streams, abandon, NULL);
+    map_each(&h->streams, abandon, NULL);
 }
 
 /* A task that the next gateway starts, or goes on with, need not end. */
@@ -95,14 +103,14 @@ static void find_unended(struct map_node *node, void *arg)
     const struct task *t = container_of(node, struct stream, node)->task;
     if (!t || t->left)
         return;
-    if (t->phase != PHASE_PENDING || !(t->hub->abandoned || task_goes_on(t)))
+    if (!task_is_served(t) || t->phase != PHASE_PENDING || !(t->hub->abandoned || task_goes_on(t)))
         *(bool *)arg = true;
 }
 
 bool hub_awaits_tasks(struct hub *h)
 {
     bool unended = h->n_live > 0;
-    if (unended && h->draining && !h->restoring) {
+    if (unended && h->draining) {
         unended = false;
         map_each(&h->streams, find_unended, &unended);
     }

@@ -15,15 +15,6 @@
 #include "gateway/metrics_requests.h"
 #include "gateway/models/model_stats.h"
 
-enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
-
-struct metric {
-    const char *name;
-    enum metric_kind kind;
-    const char *help;
-    void (*write)(struct server *s, struct buf *out, const char *name);
-};
-
 static void metrics_put(struct buf *out, const char *name, const char *labels, uint64_t value)
 {
     buf_putf(out, "%s%s %" PRIu64 "\n", name, labels, value);
@@ -587,14 +578,18 @@ static const struct metric metrics[] = {
     {"holdfast_sent_bytes_total", COUNTER, "Bytes of messages sent.", sent},
 };
 
-void metrics_write(void *server, struct buf *out)
+static void metrics_table(struct server *s, const struct metric *m, size_t n, struct buf *out)
 {
-    struct server *s = server;
     static const char *const kinds[] = {"counter", "gauge", "histogram"};
-    for (size_t i = 0; i < countof(metrics); i++) {
-        const struct metric *m = &metrics[i];
+    for (; n > 0; m++, n--) {
         buf_putf(out, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name, kinds[m->kind]);
         m->write(s, out, m->name);
     }
     neighbours_write_metrics(s->neighbours, out);
+}
+
+void metrics_write(void *server, struct buf *out)
+{
+    metrics_table(server, metrics, countof(metrics), out);
+    metrics_table(server, cluster_metrics, n_cluster_metrics, out);
 }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "gateway/audited.h"
+#include "gateway/cluster/cluster.h"
 
 void metrics_requests(struct server *s, struct buf *out, const char *name)
 {
@@ -49,3 +50,50 @@ void metrics_schedule_runs(struct server *s, struct buf *out, const char *name)
         buf_putf(out, "%s{outcome=\"%s\"} %" PRIu64 "\n", name, outcomes[i],
                  s->hub.stats.schedule_runs[i]);
 }
+
+/* --- the cluster ------------------------------------------------------------------------------ */
+
+static void cluster_nodes(struct server *s, struct buf *out, const char *name)
+{
+    static const char *const states[] = {"live", "leaving", "dead"};
+    struct cluster_counts n = cluster_count(s->cluster);
+    for (size_t i = 0; i < countof(states); i++)
+        buf_putf(out, "%s{state=\"%s\"} %" PRIu32 "\n", name, states[i], n.nodes[i]);
+}
+
+static void cluster_slots(struct server *s, struct buf *out, const char *name)
+{
+    struct cluster_counts n = cluster_count(s->cluster);
+    buf_putf(out, "%s{state=\"open\"} %" PRIu32 "\n", name, n.open);
+    buf_putf(out, "%s{state=\"restoring\"} %" PRIu32 "\n", name, n.coming);
+    buf_putf(out, "%s{state=\"moving\"} %" PRIu32 "\n", name, n.leaving);
+}
+
+static void cluster_takeovers(struct server *s, struct buf *out, const char *name)
+{
+    buf_putf(out, "%s %" PRIu64 "\n", name, cluster_count(s->cluster).takeovers);
+}
+
+static void cluster_lease(struct server *s, struct buf *out, const char *name)
+{
+    double left = s->pg ? (double)store_pg_lease_left(s->pg) / 1000 : 0;
+    buf_putf(out, "%s %.3f\n", name, left);
+}
+
+static void cluster_unknown(struct server *s, struct buf *out, const char *name)
+{
+    buf_putf(out, "%s %" PRIu64 "\n", name, s->hub.journal.n_unknown);
+}
+
+const struct metric cluster_metrics[] = {
+    {"holdfast_cluster_nodes", GAUGE, "Gateways that share the store, by state.", cluster_nodes},
+    {"holdfast_cluster_slots", GAUGE, "Slots of owners that are this gateway's, by state.",
+     cluster_slots},
+    {"holdfast_cluster_takeovers_total", COUNTER,
+     "Gateways without a sign of life that this one has ended.", cluster_takeovers},
+    {"holdfast_cluster_lease_seconds_left", GAUGE,
+     "How long this gateway is sure of its slots; 0 without PostgreSQL.", cluster_lease},
+    {"holdfast_cluster_unknown_outcomes_total", COUNTER,
+     "Answers of the store that left it open whether a batch was committed.", cluster_unknown},
+};
+const size_t n_cluster_metrics = countof(cluster_metrics);

@@ -1,5 +1,5 @@
 /* metrics_requests -- rows of metrics.c: requests, why they were refused, the audit's lines,
- * what is scheduled.
+ * what is scheduled; and a table of its own, of the gateways that share a store.
  *
  * Thread:   loop.
  */
@@ -7,6 +7,18 @@
 #define GATEWAY_METRICS_REQUESTS_H
 
 #include "gateway/server.h"
+
+enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
+
+struct metric {
+    const char *name;
+    enum metric_kind kind;
+    const char *help;
+    void (*write)(struct server *s, struct buf *out, const char *name);
+};
+
+extern const struct metric cluster_metrics[];
+extern const size_t n_cluster_metrics;
 
 void metrics_requests(struct server *s, struct buf *out, const char *name);
 void metrics_request_errors(struct server *s, struct buf *out, const char *name);

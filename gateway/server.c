@@ -9,13 +9,11 @@
 #include <unistd.h>
 
 #include "core/secrets.h"
-#include "core/store_memory.h"
 #include "gateway/agents/agents.h"
 #include "gateway/agents/exec_kept.h"
 #include "gateway/audited.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
-#include "gateway/base/secret_line.h"
 #include "gateway/base/zone.h"
 #include "gateway/cluster/cluster.h"
 #include "gateway/descriptors.h"
@@ -32,15 +30,13 @@
 #include "gateway/processes/strays.h"
 #include "gateway/reload.h"
 #include "gateway/store/file_folder.h"
-#include "gateway/store/store_locked.h"
 #include "gateway/workers/worker_ws.h"
 
 #define NOTICE_JOIN_MS 100 /* ends of tasks and processes that come so close are one turn */
 #define TICK_MS 1000
 #define CLOSE_WAIT_MS 500 /* how long clients may take for the close handshake */
-#define END_WAIT_MS 2000   /* at the stop, for everything that was told to end */
-#define URL_MAX 4096
-#define EXIT_FENCED 75 /* EX_TEMPFAIL: to be started again (packaging/) */
+#define END_WAIT_MS 2000  /* at the stop, for everything that was told to end */
+#define EXIT_FENCED 75    /* EX_TEMPFAIL: to be started again (packaging/) */
 
 /* --- the clock -------------------------------------------------------------------------------- */
 
@@ -154,41 +150,6 @@ static void proceed_drain(struct server *s)
 
 /* --- the turn --------------------------------------------------------------------------------- */
 
-/* Logs when it begins and when it is over, at most once a second each. */
-static void report_checkpoints(struct server *s)
-{
-    bool fail = s->sqlite && store_sqlite_checkpoints_fail(s->sqlite);
-    if (fail == s->checkpoints_fail)
-        return;
-    s->checkpoints_fail = fail;
-    char why[STORE_ERROR_TEXT];
-    int64_t wal_bytes = (int64_t)store_sqlite_wal_bytes(s->sqlite);
-    store_sqlite_last_error(s->sqlite, why);
-    if (fail)
-        log_event(LEVEL_ERROR, "store", "checkpoints_fail", LOG_TEXT("why", why),
-                  LOG_INT("wal_bytes", wal_bytes));
-    else
-        log_event(LEVEL_INFO, "store", "checkpoints_again", LOG_INT("wal_bytes", wal_bytes));
-}
-
-static void report_store(struct server *s)
-{
-    const struct journal *j = &s->hub.journal;
-    enum commits now = !j->failing ? COMMITS_WORK : j->n_tries == 0 ? COMMIT_HANGS : COMMITS_FAIL;
-    if (now == s->commits)
-        return;
-    s->commits = now;
-    char why[STORE_ERROR_TEXT] = "a commit hangs";
-    if (s->sqlite && now == COMMITS_FAIL)
-        store_sqlite_last_error(s->sqlite, why);
-    else if (s->pg && now == COMMITS_FAIL)
-        store_pg_last_error(s->pg, why);
-    if (now != COMMITS_WORK)
-        log_event(LEVEL_ERROR, "store", "commits_fail", LOG_TEXT("why", why));
-    else
-        log_event(LEVEL_INFO, "store", "commits_again", LOG_INT("tasks", s->hub.n_live));
-}
-
 static void server_on_fenced(void *arg)
 {
     struct server *s = arg;
@@ -202,8 +163,7 @@ static void on_tick(struct timer *timer)
     struct server *s = container_of(timer, struct server, tick);
     if (s->pg && store_pg_is_fenced(s->pg) && !s->fenced)
         server_on_fenced(s); /* found out between two commits */
-    report_store(s);
-    report_checkpoints(s);
+    server_report_store(s);
     if (s->front.phase != FRONT_STARTING) /* a start waits for a store that takes no commits */
         front_tick(&s->front);
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
@@ -234,7 +194,8 @@ static bool is_busy(struct server *s)
 /* The loop sleeps here, not in libuv, so that the clock is right before the first callback. */
 static void server_turn(struct server *s)
 {
-    if (!s->busy && !s->stopped && list_is_empty(&s->hub.woken))
+    bool sure = hub_is_trusted(&s->hub); /* otherwise what is woken has to wait */
+    if (!s->busy && !s->stopped && (!sure || list_is_empty(&s->hub.woken)))
         has_input(s, time_to_timer(s));
     server_refresh_clock(s);
     uv_run(&s->loop, UV_RUN_NOWAIT);
@@ -245,62 +206,19 @@ static void server_turn(struct server *s)
 
     s->busy = is_busy(s);
     hub_submit(&s->hub, s->busy); /* the staged changes become the next batch */
-    ws_flush_woken(&s->front);    /* committed events go out, many lines at once */
+    if (hub_is_trusted(&s->hub))
+        ws_flush_woken(&s->front); /* committed events go out, many lines at once */
     neighbours_turn(s->neighbours);
     proceed_drain(s);
     hub_reap(&s->hub); /* no function is active on them any more */
     ws_reap(&s->front);
 }
 
-/* --- the store -------------------------------------------------------------------------------- */
+/* --- the hub ---------------------------------------------------------------------------------- */
 
-static bool open_postgres(struct server *s, char error[STORE_ERROR_TEXT])
+static bool is_trusted(void *arg)
 {
-    struct buf url = {0};
-    const char *wrong = secret_line_read(s->config->store.url_file, URL_MAX, &url);
-    if (wrong)
-        snprintf(error, STORE_ERROR_TEXT, "store.url_file: %s", wrong);
-    buf_putc(&url, 0);
-    struct store_pg_options o = {.url = url.bytes,
-                                 .dir = s->config->data,
-                                 .node = s->config->cluster.node,
-                                 .replicated = s->config->store.durability == DURABLE_REPLICATED,
-                                 .lease_s = s->config->cluster.lease_s};
-    bool good = !wrong && store_pg_open(&o, &s->pg, error) == STORE_OK;
-    secret_line_done(&url);
-    s->store = s->pg;
-    s->store_ops = &store_pg_ops;
-    return good;
-}
-
-static bool open_store(struct server *s)
-{
-    char error[STORE_ERROR_TEXT] = "";
-    if (s->config->store.kind == STORE_POSTGRES) {
-        if (!open_postgres(s, error)) {
-            log_event(LEVEL_ERROR, "store", "cannot_open", LOG_TEXT("why", error));
-            return false;
-        }
-    } else if (s->config->store.kind == STORE_MEMORY) {
-        s->store = store_locked_new(&store_memory_ops, store_memory_new());
-        s->store_ops = &store_locked_ops;
-    } else {
-        struct store_sqlite_options o = {.dir = s->config->data,
-                                         .power = s->config->store.durability == DURABLE_POWER};
-        if (store_sqlite_open(&o, &s->sqlite, error) < 0) {
-            log_event(LEVEL_ERROR, "store", "cannot_open", LOG_TEXT("why", error));
-            return false;
-        }
-        s->store = s->sqlite;
-        s->store_ops = &store_sqlite_ops;
-    }
-    if (store_thread_open(&s->loop, s->store_ops, s->store, 0, &s->store_thread) < 0) {
-        log_event(LEVEL_ERROR, "store", "cannot_start",
-                  LOG_TEXT("why", "cannot create a thread or a reader"));
-        return false;
-    }
-    s->cluster = s->front.cluster = cluster_open(&s->loop, &s->hub, s->pg);
-    return true;
+    return cluster_is_trusted(((struct server *)arg)->cluster);
 }
 
 static bool lend_files(void *arg, struct str owner, struct str task_id, struct str parts,
@@ -383,6 +301,8 @@ static bool open_hub(struct server *s)
         .reported = report_task,
         .resumed = report_resumed,
         .fenced = server_on_fenced,
+        .shared = s->pg != NULL,
+        .trusted = s->pg ? is_trusted : NULL,
         .deleted = on_deleted,
         .home = neighbours_home(s->neighbours),
         .zone_read = zone_read,
@@ -415,9 +335,19 @@ static void sweep_kept(struct server *s)
         log_event(LEVEL_INFO, "agents", "swept", LOG_INT("programs", (int64_t)n));
 }
 
-static void on_restored(void *arg, int status)
+static void on_leaving(void *arg, const struct slots *slots)
+{
+    webhooks_leave(((struct server *)arg)->webhooks, slots);
+}
+
+static void server_begin(struct server *s);
+
+/* The first time the gateway begins with it; later slots come while it serves others. */
+static void on_opened(void *arg, int status)
 {
     struct server *s = arg;
+    if (s->stopped)
+        return;
     if (status < 0) {
         log_event(LEVEL_ERROR, "store", "cannot_repair", LOG_INT("status", status),
                   LOG_TEXT("why", status == STORE_CORRUPT ? "a record of a live task is damaged"
@@ -425,6 +355,16 @@ static void on_restored(void *arg, int status)
         s->failed = s->stopped = true;
         return;
     }
+    if (s->begun) {
+        webhooks_start(s->webhooks);
+        return;
+    }
+    s->begun = true;
+    server_begin(s);
+}
+
+static void server_begin(struct server *s)
+{
     FAULT_DIE(REPAIRED);
     processes_restore(s->terminal.processes);
     sweep_kept(s);
@@ -459,7 +399,8 @@ static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_s
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
-    if (!open_audit(s) || !open_store(s) || !open_files(s))
+    const struct cluster_options cluster = {.opened = on_opened, .leaving = on_leaving, .arg = s};
+    if (!open_audit(s) || !server_open_store(s, &cluster) || !open_files(s))
         return false;
     struct buf faults = {0};
     front_set_auth(&s->front, auth_open(s->config, s->config->data, &faults));
@@ -516,7 +457,7 @@ static bool server_start(struct server *s)
     watch_signal(s, &s->sigint, SIGINT, on_signal);
     watch_signal(s, &s->sighup, SIGHUP, on_hangup);
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
-    hub_restore(&s->hub, on_restored, s);
+    cluster_start(s->cluster);
     return true;
 }
 
@@ -549,6 +490,7 @@ static void run_out(struct server *s)
 
 static void server_stop(struct server *s)
 {
+    cluster_stop(s->cluster);
     files_stop(s->files);
     if (s->store_thread) /* first: lws closes a descriptor twice, and it must still be free */
         store_thread_close(s->store_thread, NULL, NULL);
@@ -563,7 +505,6 @@ static void server_stop(struct server *s)
         workers_stop(s->workers);
         hub_done(&s->hub);
     }
-    cluster_close(s->cluster);
     files_close(s->files);
     webhooks_close(s->webhooks);
     agents_free(s->agents, s->n_agents);
@@ -572,6 +513,7 @@ static void server_stop(struct server *s)
     workers_close(s->workers);
     terminal_close(&s->terminal);
     fetcher_close(s->fetcher);
+    cluster_close(s->cluster);
     run_out(s);
     front_done(&s->front);
     uv_loop_close(&s->loop);

@@ -22,6 +22,7 @@
 #include "gateway/tools/tool_terminal.h"
 
 struct cluster;
+struct cluster_options;
 struct fetcher;
 struct files;
 struct kept;
@@ -42,7 +43,7 @@ struct server {
     struct mcp *mcp;
     struct kept *kept; /* programs that outlive us; NULL: none can */
     struct workers *workers;
-    struct audit *audit; /* NULL: none */
+    struct audit *audit;     /* NULL: none */
     struct secrets *secrets; /* of the configuration: taken out of what passes by */
     struct agent *agents;
     size_t n_agents;
@@ -58,6 +59,8 @@ struct server {
 
     bool failed, stopped, abandoned, hub_is_open;
     bool fenced; /* another process has the store: we end without another word */
+    bool begun;  /* it serves */
+    bool unsure; /* the lease, as last logged */
     bool busy;   /* the next turn comes at once */
     enum commits { COMMITS_WORK, COMMIT_HANGS, COMMITS_FAIL } commits; /* as last logged */
     bool checkpoints_fail;
@@ -68,5 +71,10 @@ struct server {
 /* Opens everything and runs until it is stopped.  Returns the exit code. */
 int server_run(const struct config *config);
 void server_refresh_clock(struct server *s);
+
+/* server_store.c: opens it as the configuration says; false: the log says why. */
+bool server_open_store(struct server *s, const struct cluster_options *cluster) MUST_USE;
+/* Once a second: what has begun or is over since. */
+void server_report_store(struct server *s);
 
 #endif

@@ -169,7 +169,7 @@ struct outbox_record {
     struct str id;   /* a ULID: the same in each attempt */
     int64_t at;      /* Unix ms */
     struct str body; /* JSON */
-    unsigned slot;   /* of its owner (core/slot.h); only for the store, queries give 0 */
+    unsigned slot;   /* of its owner (core/slot.h); 0 from a store of one node */
 };
 
 static inline bool status_is_terminal(enum task_status s)

@@ -72,22 +72,27 @@ static int digit_of(char c)
     return at ? (int)(at - alphabet) : -1;
 }
 
-void ulid_after(struct ulid_source *source, struct str id)
+bool ulid_read(struct str id, uint8_t ret_bytes[16])
 {
-    if (!ulid_is_valid(id))
-        return;
-    uint8_t bytes[16] = {0};
     unsigned bits = 0, n_bits = 0;
     int to = 0;
+    if (!ulid_is_valid(id))
+        return false;
     for (int i = 0; i < TASK_ID_LEN; i++) {
         bits = bits << 5 | (unsigned)digit_of(id.p[i]);
         n_bits += i == 0 ? 3 : 5; /* the two leading zeros */
         if (n_bits >= 8) {
             n_bits -= 8;
-            bytes[to++] = (uint8_t)(bits >> n_bits);
+            ret_bytes[to++] = (uint8_t)(bits >> n_bits);
         }
     }
-    if (memcmp(bytes, source->last, sizeof bytes) > 0)
+    return true;
+}
+
+void ulid_after(struct ulid_source *source, struct str id)
+{
+    uint8_t bytes[16];
+    if (ulid_read(id, bytes) && memcmp(bytes, source->last, sizeof bytes) > 0)
         memcpy(source->last, bytes, sizeof bytes);
 }
 

@@ -62,9 +62,10 @@ bool fault_strikes(enum fault_point point)
 void fault_gate(enum fault_point point)
 {
     const char *gate = getenv("HOLDFAST_FAULT_GATE");
-    if (!fault_strikes(point))
+    if (!fault_strikes(point) || !gate || access(gate, F_OK) != 0)
         return;
-    while (gate && access(gate, F_OK) == 0)
+    log_event(LEVEL_WARN, "fault", "held", LOG_TEXT("point", points[point].name));
+    while (access(gate, F_OK) == 0)
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 }
 

@@ -1,4 +1,6 @@
-/* The loop's side: a copy of the newest view, and who wants to hear of changes. */
+/* The loop's side: a copy of the newest view, and what follows from it for the hub.  Slots that are
+ * ours by the view are restored, and open then; of more than our share, those in which nothing
+ * lives are given away: closed, then, when all that was staged is committed, released. */
 #include "gateway/cluster/cluster.h"
 
 #include <stdlib.h>
@@ -6,17 +8,32 @@
 #include <time.h>
 
 #include "core/hub.h"
+#include "gateway/base/log.h"
 #include "gateway/store/store_pg.h"
 
 struct cluster {
     struct hub *hub;
     struct store_pg *pg; /* NULL: one node, all slots */
+    struct cluster_options o;
     struct store_view view;
-    struct slots here; /* ours, and open */
+    struct slots ours;      /* by the view, but for those that leave */
+    struct slots waiting;   /* of ours, those to be restored next */
+    struct slots restoring; /* those under way */
+    struct slots leaving;   /* closed, and not released yet */
+    bool begun, restores, leaves, stopped;
+    struct waiter staged; /* before leaving ones may be released */
     int64_t us;
     struct list watchers;
     uv_async_t async;
 };
+
+static bool slots_are_empty(const struct slots *s)
+{
+    for (size_t i = 0; i < countof(s->bits); i++)
+        if (s->bits[i])
+            return false;
+    return true;
+}
 
 static void cluster_tell(struct cluster *c)
 {
@@ -26,17 +43,130 @@ static void cluster_tell(struct cluster *c)
     }
 }
 
+/* --- slots that come -------------------------------------------------------------------------- */
+
+static void restore_next(struct cluster *c);
+
+static void cluster_on_restored(void *arg, int status)
+{
+    struct cluster *c = arg;
+    c->restores = false;
+    memset(&c->restoring, 0, sizeof c->restoring);
+    c->o.opened(c->o.arg, status);
+    if (status < 0 || c->stopped)
+        return;
+    cluster_tell(c);
+    restore_next(c);
+}
+
+static void restore_next(struct cluster *c)
+{
+    int64_t number = 0;
+    unsigned n = 0;
+    if (c->restores || c->stopped || (c->begun && slots_are_empty(&c->waiting)))
+        return;
+    c->begun = c->restores = true;
+    c->restoring = c->waiting;
+    memset(&c->waiting, 0, sizeof c->waiting);
+    for (unsigned i = 0; i < N_SLOTS; i++) {
+        if (!slots_has(&c->restoring, i))
+            continue;
+        number = c->view.moved[i] > number ? c->view.moved[i] : number;
+        n++;
+    }
+    log_event(LEVEL_INFO, "cluster", "slots_come", LOG_INT("slots", n));
+    hub_restore_slots(c->hub, &c->restoring, number, c->view.newest_id, cluster_on_restored, c);
+}
+
+/* --- slots that go ---------------------------------------------------------------------------- */
+
+static void on_staged(struct waiter *w, int status)
+{
+    struct cluster *c = container_of(w, struct cluster, staged);
+    (void)status; /* a batch that was given up is over as well */
+    if (!c->stopped)
+        store_pg_release(c->pg, &c->leaving);
+}
+
+/* Closed slots are given away as a whole before others are looked at. */
+static void leave_some(struct cluster *c)
+{
+    struct slots idle;
+    unsigned share = store_view_share(&c->view, c->us), n = 0;
+    unsigned have = store_view_count(&c->view, c->us);
+    if (c->restores || c->leaves || have <= share || share == 0)
+        return;
+    hub_find_idle(c->hub, &idle);
+    for (unsigned i = 0; i < N_SLOTS && n < have - share; i++)
+        if (slots_has(&idle, i) && slots_has(&c->ours, i)) {
+            slots_add(&c->leaving, i);
+            n++;
+        }
+    if (n == 0)
+        return;
+    c->leaves = true;
+    for (size_t i = 0; i < countof(c->ours.bits); i++)
+        c->ours.bits[i] &= ~c->leaving.bits[i];
+    log_event(LEVEL_INFO, "cluster", "slots_go", LOG_INT("slots", n));
+    c->o.leaving(c->o.arg, &c->leaving);
+    hub_leave(c->hub, &c->leaving);
+    c->staged.done = on_staged;
+    journal_wait(&c->hub->journal, &c->staged);
+}
+
+/* --- the view --------------------------------------------------------------------------------- */
+
+/* Also while nothing was restored yet, so that the first restore has all. */
+static void take_slots(struct cluster *c)
+{
+    for (unsigned i = 0; i < N_SLOTS; i++) {
+        bool mine = c->view.home[i] == c->us;
+        if (!mine && slots_has(&c->leaving, i))
+            slots_take(&c->leaving, i);
+        if (!mine)
+            slots_take(&c->ours, i);
+        if (!mine || slots_has(&c->ours, i) || slots_has(&c->leaving, i))
+            continue;
+        slots_add(&c->ours, i);
+        slots_add(&c->waiting, i);
+    }
+    c->leaves = c->leaves && !slots_are_empty(&c->leaving);
+}
+
+static bool is_other_node(const struct store_node *a, const struct store_node *b)
+{
+    return a->incarnation != b->incarnation || a->state != b->state ||
+           strcmp(a->link, b->link) != 0;
+}
+
+static bool is_other(const struct store_view *a, const struct store_view *b)
+{
+    bool other = a->n != b->n || memcmp(a->home, b->home, sizeof a->home) != 0 ||
+                 memcmp(a->moved, b->moved, sizeof a->moved) != 0;
+    for (size_t i = 0; i < a->n && !other; i++)
+        other = is_other_node(&a->nodes[i], &b->nodes[i]);
+    return other;
+}
+
 static void on_view(uv_async_t *async)
 {
     struct cluster *c = container_of(async, struct cluster, async);
+    struct store_view *before;
+    if (c->stopped)
+        return;
     store_pg_turned(c->pg);
+    before = xalloc(sizeof *before);
+    *before = c->view;
     store_pg_view(c->pg, &c->view);
-    for (unsigned i = 0; i < N_SLOTS; i++)
-        if (c->view.home[i] == c->us)
-            slots_add(&c->here, i);
-        else
-            slots_take(&c->here, i);
-    cluster_tell(c);
+    bool other = is_other(before, &c->view);
+    free(before);
+    take_slots(c);
+    if (other)
+        cluster_tell(c);
+    if (!c->begun)
+        return;
+    restore_next(c);
+    leave_some(c);
 }
 
 /* Any thread. */
@@ -45,18 +175,41 @@ static void on_changed(void *arg)
     uv_async_send(&((struct cluster *)arg)->async);
 }
 
-struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *pg)
+/* --- open and close --------------------------------------------------------------------------- */
+
+struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *pg,
+                             const struct cluster_options *options)
 {
     struct cluster *c = xcalloc(sizeof *c);
     c->hub = hub;
     c->pg = pg;
+    c->o = *options;
     list_init(&c->watchers);
     if (!pg)
         return c;
     c->us = store_pg_incarnation(pg);
     ASSERT(uv_async_init(loop, &c->async, on_view) == 0);
     store_pg_watch(pg, on_changed, c);
+    store_pg_view(pg, &c->view);
+    take_slots(c);
     return c;
+}
+
+void cluster_start(struct cluster *c)
+{
+    if (c->pg)
+        restore_next(c);
+    else
+        hub_restore(c->hub, c->o.opened, c->o.arg);
+}
+
+void cluster_stop(struct cluster *c)
+{
+    if (!c || c->stopped)
+        return;
+    c->stopped = true;
+    if (c->pg)
+        store_pg_watch(c->pg, NULL, NULL);
 }
 
 static void on_cluster_closed(uv_handle_t *handle)
@@ -66,15 +219,14 @@ static void on_cluster_closed(uv_handle_t *handle)
 
 void cluster_close(struct cluster *c)
 {
-    if (!c)
-        return;
-    if (!c->pg) {
+    cluster_stop(c);
+    if (c && c->pg)
+        uv_close((uv_handle_t *)&c->async, on_cluster_closed);
+    else
         free(c);
-        return;
-    }
-    store_pg_watch(c->pg, NULL, NULL);
-    uv_close((uv_handle_t *)&c->async, on_cluster_closed);
 }
+
+/* --- questions -------------------------------------------------------------------------------- */
 
 const struct store_node *cluster_find_node(const struct cluster *c, int64_t incarnation)
 {
@@ -96,10 +248,10 @@ struct home_of cluster_home_of(const struct cluster *c, struct str owner)
 {
     unsigned slot = slot_of(owner);
     struct home_of h = {.at = HOME_HERE, .slot = slot, .moved = c->view.moved[slot]};
-    if (!c->pg || slots_has(&c->here, slot))
+    if (slots_has(&c->hub->open, slot))
         return h;
     h.at = HOME_SOON;
-    if (c->view.home[slot] != c->us)
+    if (c->pg && c->view.home[slot] != c->us)
         h.node = cluster_find_node(c, c->view.home[slot]);
     if (h.node)
         h.at = HOME_AWAY;
@@ -114,6 +266,21 @@ bool cluster_is_trusted(const struct cluster *c)
 int64_t cluster_incarnation(const struct cluster *c)
 {
     return c->us;
+}
+
+struct cluster_counts cluster_count(const struct cluster *c)
+{
+    struct cluster_counts n = {0};
+    for (unsigned i = 0; i < N_SLOTS; i++) {
+        n.open += slots_has(&c->hub->open, i);
+        n.coming += slots_has(&c->waiting, i) || slots_has(&c->restoring, i);
+        n.leaving += slots_has(&c->leaving, i);
+    }
+    for (size_t i = 0; i < c->view.n; i++)
+        n.nodes[c->view.nodes[i].state]++;
+    if (c->pg)
+        n.takeovers = store_pg_takeovers(c->pg);
+    return n;
 }
 
 void cluster_advertise(struct cluster *c, const char *address)

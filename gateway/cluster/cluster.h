@@ -33,7 +33,7 @@ enum home {
 struct home_of {
     enum home at;
     unsigned slot;
-    int64_t moved;                  /* a number of this tenure: larger with each new home */
+    int64_t moved;                 /* a number of this tenure: larger with each new home */
     const struct store_node *node; /* the home, HOME_AWAY; otherwise NULL */
 };
 
@@ -46,10 +46,24 @@ struct cluster_watcher {
 
 struct cluster;
 
-/* pg: NULL for a store of one node.  Neither is taken over.  Never NULL. */
-struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *pg);
-/* Before the store is closed. */
-void cluster_close(struct cluster *c); /* NULL is allowed */
+struct cluster_options {
+    /* Slots have been repaired and are served, the first time perhaps none; or a store error, after
+     * which this process must end. */
+    void (*opened)(void *arg, int status);
+    /* Those are about to be closed: nothing may be staged for their owners any more. */
+    void (*leaving)(void *arg, const struct slots *slots);
+    void *arg;
+};
+
+/* pg: NULL for a store of one node.  Neither is taken over; the hub need not be open yet.  Never
+ * NULL. */
+struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *pg,
+                             const struct cluster_options *options);
+/* Begins with the slots that are ours already. */
+void cluster_start(struct cluster *c);
+/* From now on nothing is opened, closed or told.  Before the hub and the store are closed. */
+void cluster_stop(struct cluster *c); /* NULL is allowed, also in the next */
+void cluster_close(struct cluster *c);
 
 struct home_of cluster_home_of(const struct cluster *c, struct str owner);
 
@@ -62,6 +76,13 @@ const struct store_node *cluster_node(const struct cluster *c, size_t i);
 const struct store_node *cluster_find_node(const struct cluster *c, int64_t incarnation);
 /* Ourselves. */
 int64_t cluster_incarnation(const struct cluster *c); /* 0: a store of one node */
+
+struct cluster_counts {
+    uint32_t open, coming, leaving; /* of our slots */
+    uint32_t nodes[3];              /* by enum node_state */
+    uint64_t takeovers;             /* of dead nodes, that we did */
+};
+struct cluster_counts cluster_count(const struct cluster *c);
 
 /* The address at which other nodes reach this one ("host:port"); it is in the table within a fifth
  * of a lease.  Empty: nobody can. */

@@ -33,6 +33,7 @@ struct entry {
     msec_t due;
     struct fetch *fetch;
     bool delivered;
+    unsigned slot;
     uint64_t owner; /* of a task's webhook: a hash of its owner */
     char id[TASK_ID_LEN + 1];
     size_t len;
@@ -101,8 +102,12 @@ static uint64_t hash_of_owner(struct hook *h, struct str body)
 static void add_entry(struct hook *h, const struct outbox_record *from)
 {
     struct entry *e = xcalloc(sizeof *e + from->body.n);
-    *e = (struct entry){
-        .hook = h, .key = from->key, .at = from->at, .due = now(h->all), .len = from->body.n};
+    *e = (struct entry){.hook = h,
+                        .key = from->key,
+                        .at = from->at,
+                        .due = now(h->all),
+                        .slot = from->slot,
+                        .len = from->body.n};
     e->owner = hash_of_owner(h, from->body);
     memcpy(e->id, from->id.p, from->id.n < TASK_ID_LEN ? from->id.n : TASK_ID_LEN);
     memcpy(e->body, from->body.p, from->body.n);
@@ -172,6 +177,19 @@ static bool webhook_admit(struct hook *h, const struct outbox_record *row)
     return true;
 }
 
+/* Whether it is in the window, where slots that came have made it read again. */
+static bool is_loaded(struct hook *h, const struct outbox_record *row)
+{
+    const struct list *const lists[] = {&h->waiting, &h->flying, &h->over};
+    for (size_t i = 0; i < countof(lists); i++)
+        list_each (it, lists[i])
+            if (list_item(it, const struct entry, node)->key == row->key) {
+                h->loaded = row->key;
+                return true;
+            }
+    return false;
+}
+
 static void on_loaded(void *arg, int status, struct answer *answer)
 {
     struct hook *h = arg;
@@ -182,7 +200,7 @@ static void on_loaded(void *arg, int status, struct answer *answer)
     if (status < 0)
         h->ask_at = now(h->all) + FIRST_RETRY_MS;
     for (size_t i = 0; i < answer->n_outbox && !full; i++)
-        full = !webhook_admit(h, &answer->outbox[i]);
+        full = !is_loaded(h, &answer->outbox[i]) && !webhook_admit(h, &answer->outbox[i]);
     h->behind = status < 0 || full || answer->more || h->missed;
     h->missed = false;
     proceed(h->all);
@@ -196,6 +214,7 @@ static void webhook_load(struct hook *h)
     h->asking = true;
     hub_query(h->all->hub,
               &(struct query){.kind = QUERY_OUTBOX,
+                              .slots = hub_slots(h->all->hub),
                               .key = str_of(h->config->name),
                               .after = (uint64_t)h->loaded,
                               .limit = PAGE,
@@ -318,7 +337,7 @@ static bool may_fly(const struct entry *e)
 {
     struct hook *h = e->hook;
     uint32_t n = 0;
-    if (h->n_flying >= h->config->at_once)
+    if (h->n_flying >= h->config->at_once || !hub_is_trusted(h->all->hub))
         return false;
     if (h->config == &of_tasks)
         list_each (it, &h->flying)
@@ -464,7 +483,28 @@ struct outbox_options webhooks_outbox(struct webhooks *w)
 void webhooks_start(struct webhooks *w)
 {
     w->started = true;
+    for (size_t i = 0; i < w->n; i++) {
+        struct hook *h = &w->hooks[i];
+        h->loaded = 0;
+        h->behind = true;
+        h->missed = h->asking;
+    }
     proceed(w);
+}
+
+static void leave_entries(struct hook *h, const struct slots *slots)
+{
+    list_each (it, &h->waiting) {
+        struct entry *e = list_item(it, struct entry, node);
+        if (slots_has(slots, e->slot))
+            drop_entry(e);
+    }
+}
+
+void webhooks_leave(struct webhooks *w, const struct slots *slots)
+{
+    for (size_t i = 0; i < w->n; i++)
+        leave_entries(&w->hooks[i], slots);
 }
 
 struct webhook_stats webhooks_stats(const struct webhooks *w)

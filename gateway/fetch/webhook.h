@@ -39,7 +39,9 @@ struct webhooks *webhooks_open(struct hub *hub, struct fetcher *fetcher,
                                const struct config *config, struct secrets *hidden, char *ret_error,
                                size_t n) MUST_USE;
 struct outbox_options webhooks_outbox(struct webhooks *w); /* for the hub */
-void webhooks_start(struct webhooks *w);                   /* after the hub's restore */
+void webhooks_start(struct webhooks *w); /* after the hub's restore; again when slots came */
+/* Those slots are another process's now, and so is what waits for their owners. */
+void webhooks_leave(struct webhooks *w, const struct slots *slots);
 struct webhook_stats webhooks_stats(const struct webhooks *w);
 void webhooks_close(struct webhooks *w); /* NULL is allowed */
 

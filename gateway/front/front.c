@@ -53,7 +53,7 @@ bool front_identify(struct front *f, struct str hello_token, struct str bearer, 
 
 bool front_is_ready(const struct front *f)
 {
-    return f->phase == FRONT_SERVING && hub_can_write(f->hub);
+    return f->phase == FRONT_SERVING && hub_can_write(f->hub) && hub_is_trusted(f->hub);
 }
 
 /* --- libwebsockets ---------------------------------------------------------------------------- */

@@ -24,7 +24,7 @@ struct walk {
     bool full;
     struct sql_call blocks; /* at the first block that was not checked yet */
     bool has_block;
-    struct sql_tails tails;
+    struct tails tails;
     size_t next_tail;
     int64_t now_ms;
 };
@@ -299,7 +299,7 @@ static void check_tasks(struct walk *w)
     int status = ask_end(&tasks), end = ask_end(&w->blocks);
     if (status < 0 || end < 0)
         store_check_fault(w->out, "the tasks cannot be read: %s", w->conn->error);
-    sql_tails_done(&w->tails);
+    tails_done(&w->tails);
 }
 
 /* --- the rest --------------------------------------------------------------------------------- */

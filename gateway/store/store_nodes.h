@@ -13,6 +13,7 @@
 #define NODE_NAME_TEXT 80
 #define NODE_LINK_TEXT 128
 
+/* NODE_LEAVES: it lives, and takes no slots. */
 enum node_state { NODE_LIVES, NODE_LEAVES, NODE_DEAD };
 
 struct store_node {
@@ -26,9 +27,15 @@ struct store_node {
 
 struct store_view {
     size_t n;
-    struct store_node nodes[STORE_NODES_MAX]; /* by incarnation; the dead too, until they are told */
-    int64_t home[N_SLOTS];                    /* an incarnation; 0: nobody's */
-    int64_t moved[N_SLOTS];                   /* the tenure; 0: there was none yet */
+    struct store_node
+        nodes[STORE_NODES_MAX]; /* by incarnation; the dead too, until they are told */
+    int64_t home[N_SLOTS];      /* an incarnation; 0: nobody's */
+    int64_t moved[N_SLOTS];     /* the tenure; 0: there was none yet */
+    char newest_id[32];         /* of any record, when slots last became ours */
 };
+
+/* How many slots are to be that node's, all nodes alike: 0 for one that does not live. */
+unsigned store_view_share(const struct store_view *v, int64_t incarnation);
+unsigned store_view_count(const struct store_view *v, int64_t incarnation); /* that are its */
 
 #endif

@@ -130,7 +130,7 @@ static void pg_reader_close(void *reader)
     struct pg_reader *r = reader;
     if (!r)
         return;
-    pg_tails_done(&r->tails);
+    tails_done(&r->tails);
     pg_conn_close(&r->conn);
     free(r);
 }

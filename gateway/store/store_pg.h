@@ -28,6 +28,7 @@ struct store_pg_options {
     const char *node;    /* this node's name: a start under it replaces the one before */
     const char *dir;     /* the data directory: ours alone while the store is open; NULL: none */
     bool replicated;     /* a commit must be on a synchronous standby too */
+    bool takes_no_slots; /* it is the home of nobody */
     unsigned lease_s;    /* a node that gives no sign for so long counts as dead; 0: 10 */
     unsigned connect_ms; /* longest wait for a connection; 0: 5 s */
     unsigned answer_ms;  /* longest wait for an answer; 0: 15 s */
@@ -65,6 +66,8 @@ void store_pg_view(struct store_pg *store, struct store_view *ret);
 int64_t store_pg_incarnation(const struct store_pg *store);
 /* Whether the lease is sure, by this machine's clock since the last sign of life was sent. */
 bool store_pg_is_trusted(const struct store_pg *store);
+msec_t store_pg_lease_left(const struct store_pg *store); /* as long as it is sure; 0: it is not */
+uint64_t store_pg_takeovers(const struct store_pg *store);
 void store_pg_advertise(struct store_pg *store, const char *address);
 /* Slots in which nothing is staged, nor will be: they become nobody's with the next sign of life,
  * which the view shows. */

@@ -426,7 +426,8 @@ static bool copy_journal(struct transfer *t)
     return good;
 }
 
-/* The newest id: in marks, and in the row of a node that is dead. */
+/* The newest id: in marks, and in the row of the cluster.  The journal there is no node's: the
+ * first one takes it. */
 static bool newest_to_postgres(struct transfer *t)
 {
     struct rows marks;
@@ -436,11 +437,8 @@ static bool newest_to_postgres(struct transfer *t)
     struct cell id = good ? rows_cell(&marks, 0) : (struct cell){.type = CELL_NONE};
     const char *values[] = {id.bytes.p};
     const int lengths[] = {(int)id.bytes.n}, formats[] = {1};
-    PGresult *r = PQexecParams(t->pg.pg,
-                               "WITH b AS (INSERT INTO beats VALUES (1, 0, 1)) INSERT INTO nodes "
-                               "(incarnation, node, life, place, batch, newest_id, state) VALUES "
-                               "(1, 'import', '', '', 0, $1, 2)",
-                               1, NULL, values, lengths, formats, 1);
+    PGresult *r = PQexecParams(t->pg.pg, "UPDATE cluster SET newest_id = $1", 1, NULL, values,
+                               lengths, formats, 1);
     good = good && PQresultStatus(r) == PGRES_COMMAND_OK;
     PQclear(r);
     if (!good)
@@ -452,7 +450,9 @@ static bool newest_to_sqlite(struct transfer *t)
 {
     struct rows nodes;
     sqlite3_stmt *stmt = NULL;
-    if (!rows_open(&nodes, t, false, "SELECT newest_id FROM nodes ORDER BY newest_id DESC LIMIT 1"))
+    if (!rows_open(&nodes, t, false,
+                   "SELECT newest_id FROM nodes UNION ALL SELECT newest_id FROM cluster "
+                   "ORDER BY newest_id DESC LIMIT 1"))
         return false;
     bool found = rows_next(&nodes);
     struct cell id = found ? rows_cell(&nodes, 0) : (struct cell){.type = CELL_NONE};

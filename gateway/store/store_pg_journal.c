@@ -5,65 +5,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gateway/store/journal_entry.h"
 #include "gateway/store/store_pg_private.h"
 
 #define CUT_ROWS 32  /* dead rows worth a deletion */
 #define CUT_MOST 256 /* deleted at once */
 #define PAGE_ROWS 64 /* read at once */
-
-struct pg_tail {
-    struct map_node node;
-    struct list at;
-    int64_t task_key;
-    int64_t row; /* the oldest one with live lines of it */
-};
-
-struct pg_change {
-    int64_t task_key;
-    bool has_lines; /* otherwise: those so far are dead */
-};
-
-static const uint64_t secret[2] = {0x686f6c6466617374, 2}; /* keys are ours: nobody can aim */
-
-static struct map_key key_of(const int64_t *key)
-{
-    return (struct map_key){{{(const char *)key, sizeof *key}}};
-}
-
-static struct map_key pg_tail_key(const struct map_node *node)
-{
-    return key_of(&container_of(node, const struct pg_tail, node)->task_key);
-}
+#define OUR_ROW 1    /* of a change: the row of the batch */
 
 /* --- scanning --------------------------------------------------------------------------------- */
-
-/* The result of a scan for one task. */
-struct pg_found {
-    struct map_node node;
-    struct list at; /* in order of the first row */
-    int64_t task_key;
-    bool exists;
-    unsigned slot;
-    uint64_t sealed; /* last line in blocks */
-    int64_t row;
-    uint64_t first, last; /* live lines; last 0: none */
-    struct buf bytes;
-};
 
 struct pg_scan {
     struct pg_conn *conn;
     int64_t incarnation, first_row; /* first_row: 1 without any */
-    struct map tasks;
-    struct list live;
-    size_t n_live;
-    bool want_bytes;
+    struct journal_scan found;
 };
-
-static struct map_key pg_found_key(const struct map_node *node)
-{
-    return key_of(&container_of(node, const struct pg_found, node)->task_key);
-}
 
 static int row_is_odd(struct pg_scan *scan, int64_t row)
 {
@@ -73,19 +28,11 @@ static int row_is_odd(struct pg_scan *scan, int64_t row)
     return STORE_CORRUPT;
 }
 
-static struct pg_found *pg_found_get(struct pg_scan *scan, int64_t task_key)
+static void meet(struct pg_scan *scan, int64_t task_key, struct buf *keys)
 {
-    struct map_node *node = map_find(&scan->tasks, key_of(&task_key));
-    return node ? container_of(node, struct pg_found, node) : NULL;
-}
-
-static void found_add(struct pg_scan *scan, int64_t task_key, struct buf *keys)
-{
-    if (pg_found_get(scan, task_key))
+    if (journal_scan_find(&scan->found, task_key))
         return;
-    struct pg_found *f = xcalloc(sizeof *f);
-    f->task_key = task_key;
-    map_put(&scan->tasks, &f->node);
+    journal_scan_add(&scan->found, task_key);
     pg_keys_add(keys, task_key);
 }
 
@@ -108,7 +55,7 @@ static int ask_found(struct pg_scan *scan, const PGresult *rows)
         while (status == STORE_OK && bytes.n) {
             struct journal_entry e;
             if (journal_entry_take(&bytes, &e))
-                found_add(scan, e.task_key, &keys);
+                meet(scan, e.task_key, &keys);
             else
                 status = row_is_odd(scan, pg_col_int(rows, i, 0));
         }
@@ -117,7 +64,7 @@ static int ask_found(struct pg_scan *scan, const PGresult *rows)
     if (status == STORE_OK && pg_keys_n(&keys) > 0) {
         status = pg_ask_sealed(scan->conn, &keys, &r);
         for (int i = 0; status == STORE_OK && i < PQntuples(r); i++) {
-            struct pg_found *f = pg_found_get(scan, pg_col_int(r, i, 0));
+            struct journal_found *f = journal_scan_find(&scan->found, pg_col_int(r, i, 0));
             ASSERT(f);
             f->exists = true;
             f->sealed = (uint64_t)pg_col_int(r, i, 1);
@@ -129,31 +76,20 @@ static int ask_found(struct pg_scan *scan, const PGresult *rows)
     return status;
 }
 
-static int take_entry(struct pg_scan *scan, int64_t row, const struct journal_entry *e)
+static int take_entry(struct pg_scan *scan, struct journal_row row, const struct journal_entry *e)
 {
-    struct pg_found *f = pg_found_get(scan, e->task_key);
+    struct journal_found *f = journal_scan_find(&scan->found, e->task_key);
     ASSERT(f);
-    if (!f->exists || e->last <= f->sealed)
+    if (journal_scan_take(&scan->found, f, row, e))
         return STORE_OK;
-    if (!f->last) {
-        list_push(&scan->live, &f->at);
-        scan->n_live++;
-        f->row = row;
-        f->first = e->first;
-    } else if (e->first != f->last + 1) { /* promise 1: dense, or not at all */
-        snprintf(scan->conn->error, sizeof scan->conn->error,
-                 "row %" PRId64 " of node %" PRId64 " in the journal: event %" PRIu64
-                 " of the task with key %" PRId64 " follows its event %" PRIu64,
-                 row, scan->incarnation, e->first, e->task_key, f->last);
-        return STORE_CORRUPT;
-    }
-    f->last = e->last;
-    if (scan->want_bytes)
-        buf_putstr(&f->bytes, e->bytes);
-    return STORE_OK;
+    snprintf(scan->conn->error, sizeof scan->conn->error,
+             "row %" PRId64 " of node %" PRId64 " in the journal: event %" PRIu64
+             " of the task with key %" PRId64 " follows its event %" PRIu64,
+             row.n, row.incarnation, e->first, e->task_key, f->last);
+    return STORE_CORRUPT;
 }
 
-static int take_row(struct pg_scan *scan, int64_t row, struct str bytes)
+static int take_row(struct pg_scan *scan, struct journal_row row, struct str bytes)
 {
     struct journal_entry e;
     int status = STORE_OK;
@@ -181,7 +117,7 @@ static int pg_scan_rows(struct pg_scan *scan)
             if (last == INT64_MIN)
                 scan->first_row = pg_col_int(r, i, 0);
             last = pg_col_int(r, i, 0);
-            status = take_row(scan, last, pg_col(r, i, 1));
+            status = take_row(scan, (struct journal_row){scan->incarnation, last}, pg_col(r, i, 1));
         }
         more = n == PAGE_ROWS;
         PQclear(r);
@@ -192,10 +128,8 @@ static int pg_scan_rows(struct pg_scan *scan)
 /* All of one state, also while others write. */
 static int pg_scan(struct pg_scan *scan, struct pg_conn *conn, int64_t incarnation, bool want_bytes)
 {
-    *scan = (struct pg_scan){
-        .conn = conn, .incarnation = incarnation, .first_row = 1, .want_bytes = want_bytes};
-    map_init(&scan->tasks, secret, pg_found_key);
-    list_init(&scan->live);
+    *scan = (struct pg_scan){.conn = conn, .incarnation = incarnation, .first_row = 1};
+    journal_scan_init(&scan->found, want_bytes);
     int status = pg_run_plain(conn, PG_SNAPSHOT);
     if (status == STORE_OK)
         status = pg_scan_rows(scan);
@@ -205,114 +139,29 @@ static int pg_scan(struct pg_scan *scan, struct pg_conn *conn, int64_t incarnati
     return status < 0 ? status : end;
 }
 
-static void pg_found_free(struct map_node *node, void *arg)
-{
-    struct pg_found *f = container_of(node, struct pg_found, node);
-    (void)arg;
-    buf_done(&f->bytes);
-    free(f);
-}
-
-static void pg_scan_done(struct pg_scan *scan)
-{
-    map_each(&scan->tasks, pg_found_free, NULL);
-    map_done(&scan->tasks);
-}
-
-/* --- tails, to read --------------------------------------------------------------------------- */
-
-static int by_block_key(const void *a, const void *b)
-{
-    const struct block *const *x = a, *const *y = b;
-    return ((*x)->task_key > (*y)->task_key) - ((*x)->task_key < (*y)->task_key);
-}
-
-static int pg_tails_fill(struct pg_scan *scan, const struct slots *slots, struct pg_tails *t)
-{
-    t->at = xalloc((scan->n_live + 1) * sizeof(struct block *));
-    list_each (at, &scan->live) {
-        struct pg_found *f = list_item(at, struct pg_found, at);
-        if (slots && !slots_has(slots, f->slot))
-            continue;
-        struct block *b = block_new(f->task_key, f->first, f->last, f->bytes.len);
-        if (!b)
-            return STORE_IO;
-        if (f->bytes.len)
-            memcpy(b->bytes, f->bytes.bytes, f->bytes.len);
-        buf_done(&f->bytes); /* so that only one task at a time exists twice */
-        t->at[t->n++] = b;
-    }
-    qsort(t->at, t->n, sizeof(struct block *), by_block_key);
-    return STORE_OK;
-}
-
 int pg_tails_load(struct pg_conn *conn, int64_t incarnation, const struct slots *slots,
-                  struct pg_tails *ret)
+                  struct tails *ret)
 {
     struct pg_scan scan;
-    struct pg_tails t = {0};
     int status = pg_scan(&scan, conn, incarnation, true);
     if (status == STORE_OK)
-        status = pg_tails_fill(&scan, slots, &t);
-    pg_scan_done(&scan);
-    if (status < 0)
-        pg_tails_done(&t);
-    else
-        *ret = t;
+        status = tails_fill(ret, &scan.found, slots);
+    journal_scan_done(&scan.found);
     return status;
 }
 
-void pg_tails_done(struct pg_tails *t)
-{
-    for (size_t i = 0; i < t->n; i++)
-        block_free(t->at[i]);
-    free(t->at);
-    *t = (struct pg_tails){0};
-}
-
-/* --- tails, to write -------------------------------------------------------------------------- */
-
-static struct pg_tail *pg_tail_find(const struct pg_journal *j, int64_t task_key)
-{
-    struct map_node *node = map_find(&j->tails, key_of(&task_key));
-    return node ? container_of(node, struct pg_tail, node) : NULL;
-}
-
-static void pg_tail_add(struct pg_journal *j, int64_t task_key, int64_t row)
-{
-    struct pg_tail *t = xcalloc(sizeof *t);
-    t->task_key = task_key;
-    t->row = row;
-    map_put(&j->tails, &t->node);
-    list_push(&j->order, &t->at);
-}
-
-static void pg_tail_remove(struct pg_journal *j, struct pg_tail *t)
-{
-    map_remove(&j->tails, &t->node);
-    list_remove(&t->at);
-    free(t);
-}
-
-static struct pg_tail *oldest(const struct pg_journal *j)
-{
-    return list_is_empty(&j->order) ? NULL : list_item(j->order.next, struct pg_tail, at);
-}
+/* --- writing ---------------------------------------------------------------------------------- */
 
 void pg_journal_init(struct pg_journal *j)
 {
     *j = (struct pg_journal){0};
-    map_init(&j->tails, secret, pg_tail_key);
-    list_init(&j->order);
+    journal_tails_init(&j->tails);
 }
 
 void pg_journal_done(struct pg_journal *j)
 {
-    while (!list_is_empty(&j->order))
-        pg_tail_remove(j, oldest(j));
-    map_done(&j->tails);
+    journal_tails_done(&j->tails);
     buf_done(&j->row);
-    free(j->changes);
     free(j->there);
     *j = (struct pg_journal){0};
 }
@@ -322,50 +171,36 @@ int pg_journal_load(struct pg_journal *j, struct pg_conn *conn)
     struct pg_scan scan;
     int status = pg_scan(&scan, conn, j->incarnation, false);
     if (status == STORE_OK) {
-        while (!list_is_empty(&j->order))
-            pg_tail_remove(j, oldest(j));
-        list_each (at, &scan.live) {
-            const struct pg_found *f = list_item(at, struct pg_found, at);
-            pg_tail_add(j, f->task_key, f->row);
-        }
+        journal_tails_load(&j->tails, &scan.found);
         j->first = scan.first_row;
     }
-    pg_scan_done(&scan);
+    journal_scan_done(&scan.found);
     pg_journal_rollback(j);
     return status;
 }
 
 bool pg_journal_has(const struct pg_journal *j, int64_t task_key)
 {
-    return pg_tail_find(j, task_key) != NULL;
-}
-
-static void pg_change_put(struct pg_journal *j, int64_t task_key, bool has_lines)
-{
-    if (j->n_changes == j->cap_changes) {
-        j->cap_changes = j->cap_changes ? j->cap_changes * 2 : 64;
-        j->changes = xrealloc(j->changes, j->cap_changes * sizeof *j->changes);
-    }
-    j->changes[j->n_changes++] = (struct pg_change){task_key, has_lines};
+    return journal_tails_find(&j->tails, task_key) != NULL;
 }
 
 void pg_journal_lines(struct pg_journal *j, int64_t task_key, uint64_t first, uint64_t last,
                       struct str bytes)
 {
     journal_entry_put(&j->row, &(struct journal_entry){task_key, first, last, bytes});
-    pg_change_put(j, task_key, true);
+    journal_tails_change(&j->tails, task_key, OUR_ROW);
 }
 
 void pg_journal_drop(struct pg_journal *j, int64_t task_key)
 {
-    pg_change_put(j, task_key, false);
+    journal_tails_change(&j->tails, task_key, 0);
 }
 
 /* Works from the committed state: rows that die in this transaction go in a later one. */
 static void pg_cut(struct pg_journal *j, struct pg_conn *conn, int64_t n)
 {
-    const struct pg_tail *t = oldest(j);
-    int64_t live = t ? t->row : n;
+    const struct journal_tail *t = journal_tails_oldest(&j->tails);
+    int64_t live = t ? t->row.n : n;
     struct pg_call c;
     if (live - j->first < CUT_ROWS)
         return;
@@ -392,9 +227,11 @@ void pg_journal_finish(struct pg_journal *j, struct pg_conn *conn, int64_t n)
 
 void pg_journal_strangers(const struct pg_journal *j, bool all, struct buf *keys)
 {
-    for (size_t i = 0; i < j->n_changes; i++)
-        if (j->changes[i].has_lines && (all || !pg_tail_find(j, j->changes[i].task_key)))
-            pg_keys_add(keys, j->changes[i].task_key);
+    for (size_t i = 0; i < j->tails.n_changes; i++) {
+        const struct journal_change *change = &j->tails.changes[i];
+        if (change->row && (all || !journal_tails_find(&j->tails, change->task_key)))
+            pg_keys_add(keys, change->task_key);
+    }
 }
 
 static int by_number(const void *a, const void *b)
@@ -419,13 +256,13 @@ static bool tail_is_there(const struct pg_journal *j, int64_t task_key)
 
 void pg_journal_commit(struct pg_journal *j, int64_t n)
 {
-    for (size_t i = 0; i < j->n_changes; i++) {
-        const struct pg_change *change = &j->changes[i];
-        struct pg_tail *t = pg_tail_find(j, change->task_key);
-        if (change->has_lines && !t && tail_is_there(j, change->task_key))
-            pg_tail_add(j, change->task_key, n);
-        else if (!change->has_lines && t)
-            pg_tail_remove(j, t);
+    for (size_t i = 0; i < j->tails.n_changes; i++) {
+        const struct journal_change *change = &j->tails.changes[i];
+        struct journal_tail *t = journal_tails_find(&j->tails, change->task_key);
+        if (change->row && !t && tail_is_there(j, change->task_key))
+            journal_tails_add(&j->tails, change->task_key, (struct journal_row){j->incarnation, n});
+        else if (!change->row && t)
+            journal_tails_remove(&j->tails, t);
     }
     j->first = j->cut_to;
     pg_journal_rollback(j); /* starts anew from here */
@@ -434,7 +271,7 @@ void pg_journal_commit(struct pg_journal *j, int64_t n)
 void pg_journal_rollback(struct pg_journal *j)
 {
     j->cut_to = j->first;
-    j->n_changes = 0;
+    j->tails.n_changes = 0;
     free(j->there);
     j->there = NULL;
     j->n_there = 0;

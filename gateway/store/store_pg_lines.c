@@ -54,30 +54,12 @@ int pg_ask_blocks(struct pg_reader *r, const struct query *q, struct answer *ret
  * committed since. */
 int pg_ask_tails(struct pg_reader *r, const struct query *q, struct answer *ret)
 {
-    size_t bytes = 0;
     int status = STORE_OK;
     uint64_t commits = atomic_load(&r->store->commits);
-    if (!r->tails.at || r->tails_at != commits) {
-        pg_tails_done(&r->tails);
+    if (!r->tails.at || q->after == 0 || r->tails_at != commits) {
+        tails_done(&r->tails);
         r->tails_at = commits;
         status = pg_tails_load(&r->conn, r->store->incarnation, q->slots, &r->tails);
     }
-    for (size_t i = 0; i < r->tails.n && status == STORE_OK; i++) {
-        const struct block *b = r->tails.at[i];
-        if (b->task_key <= (int64_t)q->after)
-            continue;
-        if (!query_has_room(q, ret->n_blocks, bytes, b->len)) {
-            ret->more = true;
-            break;
-        }
-        bytes += b->len;
-        struct block *copy = block_new(b->task_key, b->first, b->last, b->len);
-        if (!copy)
-            return STORE_IO;
-        memcpy(copy->bytes, b->bytes, b->len);
-        answer_add_block(ret, copy);
-    }
-    if (!ret->more)
-        pg_tails_done(&r->tails);
-    return status;
+    return status < 0 ? status : tails_page(&r->tails, q, ret);
 }

@@ -40,12 +40,6 @@ int64_t pg_boot_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-unsigned pg_share(size_t nth, size_t n)
-{
-    ASSERT(n > 0);
-    return (unsigned)(N_SLOTS / n + (nth < N_SLOTS % n));
-}
-
 void pg_node_name(int64_t incarnation, const char *life, char ret[48])
 {
     const unsigned char *p = (const unsigned char *)life;
@@ -76,8 +70,8 @@ static int others_read(struct store_pg *s, struct other ret[OTHERS_MAX], size_t 
         }
         struct other *o = &ret[(*ret_n)++];
         *o = (struct other){.incarnation = pg_col_int(r, i, 0), .beat = pg_col_int(r, i, 4)};
-        o->is_gone = pg_col_int(r, i, 5) == NODE_DEAD ||
-                     (s->holds_place && str_eq(place, str_of(s->place)));
+        o->is_gone =
+            pg_col_int(r, i, 5) == NODE_DEAD || (s->holds_place && str_eq(place, str_of(s->place)));
         snprintf(o->node, sizeof o->node, "%.*s", (int)(node.n < 79 ? node.n : 79), node.p);
         pg_node_name(o->incarnation, life.p, o->name);
     }
@@ -163,6 +157,7 @@ static void node_enter(struct store_pg *s)
     pg_text(&c, (struct str){s->life, sizeof s->life});
     pg_text(&c, str_of(s->place));
     pg_text(&c, str_of(s->marks.newest_id));
+    pg_int(&c, s->o.takes_no_slots ? NODE_LEAVES : NODE_LIVES);
     pg_text(&c, STR(HOLDFAST_VERSION));
     pg_send(&c);
     send_about(s, PG_BEAT_NEW, s->incarnation);
@@ -187,7 +182,7 @@ static int slots_begin(struct store_pg *s, size_t living)
     pg_begin(&c, &s->writer, PG_SLOTS_CLAIM);
     pg_int(&c, s->incarnation);
     pg_int(&c, s->incarnation);
-    pg_int(&c, pg_share(living, living + 1)); /* ours is the newest: the last in order */
+    pg_int(&c, (int64_t)(N_SLOTS / (living + 1))); /* the newest has the smallest share */
     return pg_run(&c);
 }
 
@@ -207,14 +202,14 @@ int pg_newest_read(struct pg_conn *conn, char ret[TASK_ID_LEN + 1])
     return status;
 }
 
-/* Of ours, those that may be taken. */
+/* STORE_BUSY when one of our name may not be taken. */
 static int join_check(const struct other *now, size_t n_now, const struct other *dead, size_t n)
 {
     for (size_t i = 0; i < n_now; i++) {
         bool known = now[i].is_gone;
         for (size_t k = 0; k < n; k++)
-            known = known ||
-                    (dead[k].incarnation == now[i].incarnation && dead[k].beat == now[i].beat);
+            known =
+                known || (dead[k].incarnation == now[i].incarnation && dead[k].beat == now[i].beat);
         if (!known)
             return STORE_BUSY;
     }
@@ -262,9 +257,11 @@ static int join_locked(struct store_pg *s, const struct other *dead, size_t n)
 static int join_fails(struct store_pg *s, const struct other *o, int status, char *ret_error)
 {
     if (status == STORE_BUSY && o)
-        snprintf(ret_error, STORE_ERROR_TEXT,
-                 "another gateway, \"%s\", serves this database under the same name: stop it first, "
-                 "or give this one another cluster.node", o->node);
+        snprintf(
+            ret_error, STORE_ERROR_TEXT,
+            "another gateway, \"%s\", serves this database under the same name: stop it first, "
+            "or give this one another cluster.node",
+            o->node);
     else if (status == STORE_BUSY)
         snprintf(ret_error, STORE_ERROR_TEXT,
                  "another gateway of this name has begun to serve this database");

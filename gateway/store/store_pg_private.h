@@ -13,8 +13,8 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-#include "core/list.h"
-#include "core/map.h"
+#include "gateway/store/journal_tails.h"
+#include "gateway/store/message_tree.h"
 #include "gateway/store/store_lock.h"
 #include "gateway/store/store_pg.h"
 
@@ -251,16 +251,13 @@ static inline bool pg_col_is_null(const PGresult *r, int row, int column)
 /* --- the journal ------------------------------------------------------------------------------ */
 
 struct pg_journal {
-    struct map tails;    /* tasks with unsealed lines, by key */
-    struct list order;   /* the same, oldest row first */
+    struct journal_tails tails;
     int64_t incarnation; /* ours; what was left by one before us has numbers below 0 */
     int64_t first;       /* rows before this are deleted */
 
     /* The current batch's; pg_journal_rollback drops it, pg_journal_commit keeps it. */
     struct buf row;
     int64_t cut_to;
-    struct pg_change *changes;
-    size_t n_changes, cap_changes;
     int64_t *there; /* sorted; NULL: nobody was asked */
     size_t n_there;
 };
@@ -281,17 +278,12 @@ void pg_journal_there(struct pg_journal *j, int64_t *keys, size_t n);
 void pg_journal_commit(struct pg_journal *j, int64_t n);
 void pg_journal_rollback(struct pg_journal *j);
 
-/* Unsealed lines: one block per task, by key. */
-struct pg_tails {
-    struct block **at;
-    size_t n;
-};
-/* Of one incarnation's. */
+/* All unsealed lines in one incarnation's rows, of these slots (NULL: of all); ret is set only by
+ * success. */
 int pg_tails_load(struct pg_conn *conn, int64_t incarnation, const struct slots *slots,
-                  struct pg_tails *ret);
+                  struct tails *ret);
 /* The last line of each task that is in blocks, of those that exist: rows of key, line, slot. */
 int pg_ask_sealed(struct pg_conn *conn, const struct buf *keys, PGresult **ret);
-void pg_tails_done(struct pg_tails *t);
 
 /* --- the store -------------------------------------------------------------------------------- */
 
@@ -329,8 +321,8 @@ struct store_pg {
 struct pg_reader {
     struct store_pg *store;
     struct pg_conn conn;
-    struct pg_tails tails; /* the last QUERY_TAILS, for its next pages */
-    uint64_t tails_at;     /* commits, then */
+    struct tails tails; /* the last QUERY_TAILS, for its next pages */
+    uint64_t tails_at;  /* commits, then */
 };
 
 void pg_note_error(struct store_pg *s, const struct pg_conn *conn);
@@ -355,10 +347,8 @@ int pg_newest_read(struct pg_conn *conn, char ret[TASK_ID_LEN + 1]);
 int pg_backends_end(struct pg_conn *conn, const char *name, int pid);
 int64_t pg_lease_ms(const struct store_pg *s);
 int64_t pg_boot_ms(void); /* CLOCK_BOOTTIME: it goes on while the machine sleeps */
-/* Slots that are a node's share of all, when it is the nth of so many. */
-unsigned pg_share(size_t nth, size_t n);
 
-/* store_pg_view.c: the newest of the nodes and the slots; what is known of slots is only added to. */
+/* store_pg_view.c: the newest of the nodes; of the slots, those that have moved since. */
 int pg_view_read(struct pg_conn *conn, struct store_view *view, char names[STORE_NODES_MAX][48],
                  int64_t *last_moved);
 
@@ -392,6 +382,7 @@ void pg_put_file_use(struct store_pg *s, const struct op *op);
 int pg_ask_files(struct pg_reader *r, const struct query *q, struct answer *ret);
 
 /* store_pg_tree.c: such ops. */
+enum pg_stmt pg_tree_stmt(enum tree_text what, struct str about);
 int pg_put_message(struct store_pg *s, const struct op *op);
 int pg_put_branch(struct store_pg *s, const struct op *op);
 /* The messages of a task that goes. */

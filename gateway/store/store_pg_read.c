@@ -409,6 +409,7 @@ static int pg_ask_outbox(struct pg_reader *r, const struct query *q, struct answ
             .id = arena_str(&ret->chunks, pg_col(rows, i, 2)),
             .at = pg_col_int(rows, i, 3),
             .body = arena_str(&ret->chunks, body),
+            .slot = (unsigned)pg_col_int(rows, i, 5),
         };
     }
     PQclear(rows);
@@ -484,7 +485,7 @@ int pg_query(void *reader, const struct query *query, struct answer *ret)
     struct pg_reader *r = reader;
     *ret = (struct answer){0};
     if (query->kind != QUERY_TAILS)
-        pg_tails_done(&r->tails);
+        tails_done(&r->tails);
     int status = ask_patiently(r, query, ret);
     if (status < 0)
         answer_done(ret);

@@ -1,6 +1,6 @@
-/* What a dead node left.  The lines in its journal become blocks, behind those that there are; then
- * its rows go, and its slots are nobody's.  Each piece holds the dead node's row, so that several
- * who do it at once do it one after the other, and one that comes late finds no row. */
+/* A dead node's rows, put in order.  The lines in its journal become blocks, behind those that
+ * there are; then its rows go, and its slots are nobody's.  Each piece holds the dead node's row:
+ * several who do it at once do it one after the other, and one that comes late finds none. */
 #include <stdlib.h>
 
 #include "gateway/store/store_pg_private.h"
@@ -83,7 +83,7 @@ static int put_tails(struct pg_conn *conn, struct block *const *tails, size_t n)
 
 static int rescue_lines(struct pg_conn *conn, int64_t incarnation)
 {
-    struct pg_tails tails;
+    struct tails tails;
     int status = pg_tails_load(conn, incarnation, NULL, &tails);
     if (status < 0)
         return status;
@@ -97,7 +97,7 @@ static int rescue_lines(struct pg_conn *conn, int64_t incarnation)
         status = rescue_end(conn, status);
         at += n;
     }
-    pg_tails_done(&tails);
+    tails_done(&tails);
     return status;
 }
 

@@ -124,7 +124,7 @@ static const char *const texts[PG_COUNT] = {
     [PG_BEAT_FORGET] = "DELETE FROM beats WHERE incarnation = ?",
     [PG_NODE_NEW] =
         "INSERT INTO nodes (incarnation, node, life, place, batch, newest_id, state, version) "
-        "VALUES (?, ?, ?, ?, 0, ?, 0, ?)",
+        "VALUES (?, ?, ?, ?, 0, ?, ?, ?)",
     [PG_NODE_LINK] = "UPDATE nodes SET link = ? WHERE incarnation = ? AND life = ?",
     [PG_BEAT_NEW] = "INSERT INTO beats (incarnation, beat, dead) VALUES (?, 0, 0)",
     [PG_BEAT] = "UPDATE beats SET beat = beat + 1 WHERE incarnation = ? AND dead = 0 RETURNING 1",
@@ -339,8 +339,8 @@ static const char *const texts[PG_COUNT] = {
     [PG_JOURNAL_ROWS] =
         "SELECT n, bytes FROM journal WHERE incarnation = ? AND n > ? ORDER BY n LIMIT ?",
     [PG_JOURNAL_GONE] = "DELETE FROM journal WHERE incarnation = ?",
-    /* What was left by no node that there is becomes ours, before all that we write: its numbers
-     * are below 0. */
+    /* Rows of no node that there is become ours, before all that we write: their numbers are
+     * below 0. */
     [PG_JOURNAL_INHERIT] =
         "UPDATE journal j SET incarnation = ?, n = o.n FROM (SELECT incarnation, n AS was, "
         "row_number() OVER (ORDER BY incarnation, n) - 1 - count(*) OVER () AS n FROM journal l "
@@ -431,8 +431,9 @@ static const char *const texts[PG_COUNT] = {
     [PG_ASK_FULL] = "SELECT owner, bytes FROM usage u WHERE true" SLOTS(
         "u") " AND bytes > ? AND "
              "owner >= coalesce(?, '\\x'::bytea) AND owner IS DISTINCT FROM ?3" LIMITED("owner"),
-    [PG_ASK_OUTBOX] = WITHIN("o.key, o.hook, o.id, o.at, o.body", "octet_length(o.body)",
-                             "FROM outbox o WHERE o.hook = ?" SLOTS_2("o") " AND o.key > ?", "o.key"),
+    [PG_ASK_OUTBOX] =
+        WITHIN("o.key, o.hook, o.id, o.at, o.body, o.slot", "octet_length(o.body)",
+               "FROM outbox o WHERE o.hook = ?" SLOTS_2("o") " AND o.key > ?", "o.key"),
     [PG_ASK_REVOKED] = "SELECT owner, until FROM revocations r WHERE true" SLOTS(
         "r") " AND owner >= coalesce(?, '\\x'::bytea) AND owner IS DISTINCT FROM ?2" LIMITED("owner"),
     [PG_ASK_FILE] = ASK_FILE("0") "owner = ? AND conversation_id = ? AND file_id = ? AND state < 2",

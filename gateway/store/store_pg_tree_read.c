@@ -14,77 +14,63 @@ static void asked_here(struct pg_reader *r, struct pg_call *c, enum pg_stmt stmt
 
 void pg_join_ids(const PGresult *r, struct buf *ret)
 {
-    for (int i = PQntuples(r); i-- > 0;) {
-        if (ret->len)
-            buf_putc(ret, ' ');
-        buf_putstr(ret, pg_col(r, i, 0));
-    }
+    for (int i = 0; i < PQntuples(r); i++)
+        message_tree_prepend(ret, pg_col(r, i, 0));
 }
 
-/* One text about that id, NULL for none. */
-static int id_about(struct pg_reader *r, const struct query *q, enum pg_stmt stmt, struct str about,
-                    struct answer *ret, struct str *ret_id)
+static int asked_text(const struct turn_asked *a, enum tree_text what, struct str about,
+                      struct str *ret)
 {
     struct pg_call c;
     PGresult *rows;
-    asked_here(r, &c, stmt, q);
+    asked_here(a->reader, &c, pg_tree_stmt(what, about), a->q);
     pg_text(&c, about);
     int status = pg_ask(&c, &rows);
-    *ret_id = status == STORE_OK && PQntuples(rows) > 0
-                  ? arena_str(&ret->chunks, pg_col(rows, 0, 0))
-                  : STR_NULL;
+    *ret = status == STORE_OK && PQntuples(rows) > 0
+               ? arena_str(&a->ret->chunks, pg_col(rows, 0, 0))
+               : STR_NULL;
     PQclear(rows);
     return status;
 }
 
-static int read_tip(struct pg_reader *r, const struct query *q, struct answer *ret)
+static int asked_tip(const struct turn_asked *a)
 {
     struct pg_call c;
     PGresult *rows;
-    asked_here(r, &c, PG_TIP, q);
+    asked_here(a->reader, &c, PG_TIP, a->q);
     int status = pg_ask(&c, &rows);
     if (status == STORE_OK && PQntuples(rows) > 0) {
-        ret->tip = arena_str(&ret->chunks, pg_col(rows, 0, 0));
-        ret->tip_task = arena_str(&ret->chunks, pg_col(rows, 0, 1));
+        a->ret->tip = arena_str(&a->ret->chunks, pg_col(rows, 0, 0));
+        a->ret->tip_task = arena_str(&a->ret->chunks, pg_col(rows, 0, 1));
     }
     PQclear(rows);
     return status;
 }
 
-/* Adds the message with this id, if there is one. */
-static int one_message(struct pg_reader *r, const struct query *q, struct str id,
-                       struct answer *ret)
+static int asked_message(const struct turn_asked *a, struct str id)
 {
     struct pg_call c;
     PGresult *rows;
-    asked_here(r, &c, PG_ASK_MESSAGE, q);
+    asked_here(a->reader, &c, PG_ASK_MESSAGE, a->q);
     pg_text(&c, id);
     int status = pg_ask(&c, &rows);
     if (status == STORE_OK && PQntuples(rows) > 0)
-        (void)pg_take_message(rows, 0, ret);
+        (void)pg_take_message(rows, 0, a->ret);
     PQclear(rows);
     return status;
 }
 
-/* --- a path ----------------------------------------------------------------------------------- */
-
-static int path_end(struct pg_reader *r, const struct query *q, struct answer *ret,
-                    struct str *ret_id)
+static int asked_task(const struct turn_asked *a, struct str task_id)
 {
-    struct str below = q->before;
-    int status = STORE_OK;
-    *ret_id = q->key;
-    if (q->key.p)
-        return STORE_OK;
-    if (!q->before.p && !q->task_id.p) {
-        status = read_tip(r, q, ret);
-        *ret_id = ret->tip;
-        return status;
-    }
-    if (!below.p)
-        status = id_about(r, q, PG_QUESTION_OF, q->task_id, ret, &below);
-    return status == STORE_OK && below.p ? id_about(r, q, PG_PLACE, below, ret, ret_id) : status;
+    struct pg_call c;
+    asked_here(a->reader, &c, PG_ASK_BRIEF, a->q);
+    pg_text(&c, task_id);
+    return pg_list_tasks(&c, &(struct query){.kind = QUERY_TURN}, a->ret);
 }
+
+static const struct turn_rows pg_turn_rows = {asked_text, asked_tip, asked_message, asked_task};
+
+/* --- a path ----------------------------------------------------------------------------------- */
 
 static int path_children(struct pg_reader *r, const struct query *q, struct str id,
                          struct answer *ret)
@@ -162,65 +148,24 @@ static int path_up(struct pg_reader *r, const struct query *q, struct str id, st
     return status;
 }
 
-static int read_path(struct pg_reader *r, const struct query *q, struct answer *ret)
+static int read_path(const struct turn_asked *a)
 {
     struct str id;
-    int status = path_end(r, q, ret, &id);
-    if (status == STORE_OK && id.p && q->siblings)
-        status = path_children(r, q, id, ret);
-    return status == STORE_OK && id.p ? path_up(r, q, id, ret) : status;
-}
-
-/* --- a turn ----------------------------------------------------------------------------------- */
-
-static int read_brief(struct pg_reader *r, const struct query *q, struct str task_id,
-                      struct answer *ret)
-{
-    const struct query any = {.kind = QUERY_TURN};
-    struct pg_call c;
-    asked_here(r, &c, PG_ASK_BRIEF, q);
-    pg_text(&c, task_id);
-    return pg_list_tasks(&c, &any, ret);
-}
-
-/* The other half of the turn goes before or behind the message that was named, if any was. */
-static int read_half(struct pg_reader *r, const struct query *q, enum pg_stmt half,
-                     struct str task_id, struct answer *ret)
-{
-    struct str id = STR_NULL;
-    int status = task_id.p ? id_about(r, q, half, task_id, ret, &id) : STORE_OK;
-    return status == STORE_OK && id.p ? one_message(r, q, id, ret) : status;
-}
-
-static int read_turn(struct pg_reader *r, const struct query *q, struct answer *ret)
-{
-    int status = one_message(r, q, q->key, ret);
-    if (status < 0)
-        return status;
-    bool is_named = ret->n_messages > 0;
-    bool is_answer = is_named && ret->messages[0].role == ROLE_ASSISTANT;
-    struct str task_id = is_named ? ret->messages[0].task_id : q->key;
-    status = task_id.p ? read_brief(r, q, task_id, ret) : STORE_OK;
-    if (status == STORE_OK && !is_named && ret->n_tasks == 0)
-        return STORE_NOT_FOUND; /* before any look at what may be another owner's */
-    if (status == STORE_OK && (!is_named || is_answer))
-        status = read_half(r, q, PG_QUESTION_OF, task_id, ret);
-    if (status == STORE_OK && !is_answer)
-        status = read_half(r, q, PG_ANSWER_OF, task_id, ret);
-    if (is_answer)
-        answer_reverse(ret); /* there is at most one task */
-    return status;
+    int status = message_tree_path_end(a, &id);
+    if (status == STORE_OK && id.p && a->q->siblings)
+        status = path_children(a->reader, a->q, id, a->ret);
+    return status == STORE_OK && id.p ? path_up(a->reader, a->q, id, a->ret) : status;
 }
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
 static int of_one_moment(struct pg_reader *r, const struct query *q, struct answer *ret,
-                         int (*ask)(struct pg_reader *, const struct query *, struct answer *))
+                         int (*ask)(const struct turn_asked *a))
 {
     int status = pg_run_plain(&r->conn, PG_SNAPSHOT);
     if (status < 0)
         return status;
-    status = ask(r, q, ret);
+    status = ask(&(struct turn_asked){&pg_turn_rows, r, q, ret});
     if (!pg_conn_is_open(&r->conn) || PQtransactionStatus(r->conn.pg) == PQTRANS_IDLE)
         return status;
     char why[STORE_ERROR_TEXT];
@@ -238,5 +183,5 @@ int pg_ask_path(struct pg_reader *r, const struct query *q, struct answer *ret)
 
 int pg_ask_turn(struct pg_reader *r, const struct query *q, struct answer *ret)
 {
-    return of_one_moment(r, q, ret, read_turn);
+    return of_one_moment(r, q, ret, message_tree_turn);
 }

@@ -1,4 +1,4 @@
-/* What the tables say of the nodes and the slots. */
+/* The nodes and the slots, as the tables have them. */
 #include <stdio.h>
 
 #include "gateway/store/store_pg_private.h"

@@ -16,6 +16,8 @@
 #include "gateway/base/log.h"
 #include "gateway/store/store_pg_private.h"
 
+#define AGAIN_MS 200 /* after a connection was lost */
+
 struct watched {
     int64_t incarnation, beat;
     int64_t since; /* by pg_boot_ms: since when the beat has been that one */
@@ -45,7 +47,6 @@ struct pg_watch {
     struct slots release;
     bool releases, tells_link;
     char link[NODE_LINK_TEXT];
-    char newest_id[TASK_ID_LEN + 1];
     atomic_bool turned;
     _Atomic uint64_t n_takeovers;
 };
@@ -84,37 +85,11 @@ static int end_either(struct pg_watch *w, int status)
 
 /* --- slots ------------------------------------------------------------------------------------ */
 
-/* How many are to be ours, or 0 when we leave. */
-static unsigned share_of_us(const struct pg_watch *w)
-{
-    size_t n = 0, nth = 0;
-    bool found = false;
-    for (size_t i = 0; i < w->now.n; i++) {
-        if (w->now.nodes[i].state != NODE_LIVES)
-            continue;
-        if (w->now.nodes[i].incarnation == w->s->incarnation) {
-            nth = n;
-            found = true;
-        }
-        n++;
-    }
-    return found ? pg_share(nth, n) : 0;
-}
-
-static unsigned count_of(const struct pg_watch *w, int64_t incarnation)
-{
-    unsigned n = 0;
-    for (unsigned i = 0; i < N_SLOTS; i++)
-        n += w->now.home[i] == incarnation;
-    return n;
-}
-
 /* The newest id of any record is read behind the claim: whoever had the slots has written all. */
 static int claim(struct pg_watch *w, unsigned n)
 {
     struct pg_call c;
     int64_t number = 0;
-    char newest[TASK_ID_LEN + 1] = "";
     int status = begin_alive(w);
     if (status == STORE_OK)
         status = pg_number_take(&w->conn, &number);
@@ -126,20 +101,14 @@ static int claim(struct pg_watch *w, unsigned n)
         status = pg_run(&c);
     }
     status = end_either(w, status);
-    if (status == STORE_OK)
-        status = pg_newest_read(&w->conn, newest);
-    if (status == STORE_OK) {
-        uv_mutex_lock(&w->lock);
-        memcpy(w->newest_id, newest, sizeof newest);
-        uv_mutex_unlock(&w->lock);
-    }
-    return status;
+    return status < 0 ? status : pg_newest_read(&w->conn, w->now.newest_id);
 }
 
 static int claim_free(struct pg_watch *w)
 {
-    unsigned ours = count_of(w, w->s->incarnation), free_ones = count_of(w, 0),
-             share = share_of_us(w);
+    unsigned ours = store_view_count(&w->now, w->s->incarnation);
+    unsigned free_ones = store_view_count(&w->now, 0);
+    unsigned share = store_view_share(&w->now, w->s->incarnation);
     if (free_ones == 0 || ours >= share)
         return STORE_OK;
     unsigned n = share - ours < free_ones ? share - ours : free_ones;
@@ -257,7 +226,7 @@ static void watch_those(struct pg_watch *w)
     w->n_watched = n;
 }
 
-static int judge(struct pg_watch *w)
+static int watch_judge(struct pg_watch *w)
 {
     int status = STORE_OK;
     watch_those(w);
@@ -339,7 +308,7 @@ static int tell_link(struct pg_watch *w)
     return status;
 }
 
-static void publish(struct pg_watch *w)
+static void watch_publish(struct pg_watch *w)
 {
     uv_mutex_lock(&w->lock);
     w->view = w->now;
@@ -370,7 +339,7 @@ static int round_within(struct pg_watch *w)
         watch_anew(w);
     status = pg_view_read(&w->conn, &w->now, w->names, &w->last_moved);
     if (status == STORE_OK)
-        status = judge(w);
+        status = watch_judge(w);
     if (status == STORE_OK)
         status = release_some(w);
     if (status == STORE_OK)
@@ -390,7 +359,7 @@ static void watch_round(struct pg_watch *w)
         if (status != STORE_FENCED)
             log_event_limited(LEVEL_WARN, "cluster", "beat_fails", LOG_TEXT("why", w->conn.error));
     }
-    publish(w); /* also so that the loop turns */
+    watch_publish(w); /* also so that the loop turns */
 }
 
 static void watch_run(void *arg)
@@ -401,8 +370,10 @@ static void watch_run(void *arg)
         uv_mutex_unlock(&w->lock);
         watch_round(w);
         uv_mutex_lock(&w->lock);
+        bool again = !pg_conn_is_open(&w->conn) && interval(w) > AGAIN_MS; /* it was just lost */
         if (!w->stop)
-            uv_cond_timedwait(&w->wake, &w->lock, (uint64_t)interval(w) * 1000000u);
+            uv_cond_timedwait(&w->wake, &w->lock,
+                              (uint64_t)(again ? AGAIN_MS : interval(w)) * 1000000u);
     }
     uv_mutex_unlock(&w->lock);
 }
@@ -471,10 +442,20 @@ int64_t store_pg_incarnation(const struct store_pg *store)
     return store->incarnation;
 }
 
+msec_t store_pg_lease_left(const struct store_pg *store)
+{
+    msec_t left = store->beat_at + pg_lease_ms(store) * 8 / 10 - pg_boot_ms();
+    return left > 0 && !atomic_load(&store->fenced) ? left : 0;
+}
+
 bool store_pg_is_trusted(const struct store_pg *store)
 {
-    return !store->watch || (!atomic_load(&store->fenced) &&
-                             pg_boot_ms() - store->beat_at < pg_lease_ms(store) * 8 / 10);
+    return !store->watch || store_pg_lease_left(store) > 0;
+}
+
+uint64_t store_pg_takeovers(const struct store_pg *store)
+{
+    return store->watch ? atomic_load(&store->watch->n_takeovers) : 0;
 }
 
 void store_pg_advertise(struct store_pg *store, const char *address)

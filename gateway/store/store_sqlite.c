@@ -333,7 +333,7 @@ static void sqlite_reader_close(void *reader)
     struct sql_reader *r = reader;
     if (!r)
         return;
-    sql_tails_done(&r->tails);
+    tails_done(&r->tails);
     sql_conn_close(&r->conn);
     free(r);
 }

@@ -7,113 +7,48 @@
  * them.  A row that is not as it was written (its checksum says so) is refused, because nobody
  * knows whose lines it had.
  *
- * An entry is live while its task exists, and neither a block nor a removal reaches its last line.
- * For each task with live entries the writer keeps the number of the oldest row that has some
- * (struct tail), in a list that is always in the order of those numbers, because a new tail has its
- * lines in the newest row.  All rows below the first of that list are dead: once there are some, a
- * commit deletes them, a bounded number.  A silent task pins the journal; core seals such tails by
- * age.
+ * What is live, and which rows may go, is in journal_tails.h.  Once there are dead rows, a commit
+ * deletes a bounded number.  A silent task pins the journal; core seals such tails by age.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 
-#include "gateway/store/journal_entry.h"
 #include "gateway/store/store_sqlite_private.h"
 
 #define ROW_BYTES 65536
 #define CUT_ROWS 32 /* dead rows worth a deletion; one takes these and 3 x its own */
 
-struct tail {
-    struct map_node node;
-    struct list at;
-    int64_t task_key;
-    int64_t row; /* the oldest row with live lines of it */
-};
-
-struct tail_change {
-    int64_t task_key;
-    int64_t row; /* the row of the last lines; 0: those so far are dead */
-};
-
-static const uint64_t secret[2] = {0x686f6c6466617374, 1}; /* keys are ours: nobody can aim */
-
-static struct map_key key_of_int(const int64_t *key)
-{
-    return (struct map_key){{{(const char *)key, sizeof *key}}};
-}
-
-static struct map_key tail_key(const struct map_node *node)
-{
-    return key_of_int(&container_of(node, const struct tail, node)->task_key);
-}
-
 /* --- scanning --------------------------------------------------------------------------------- */
-
-/* The result of a scan for one task. */
-struct found {
-    struct map_node node;
-    struct list at; /* in order of the first live row; only if there are live lines */
-    int64_t task_key;
-    int64_t row;
-    bool exists;
-    uint64_t sealed; /* last line in blocks */
-    uint64_t first, last;
-    struct buf bytes;
-};
 
 struct scan {
     struct sql_conn *conn;
-    struct map tasks;
-    struct list live;
-    size_t n_live;
-    bool want_bytes;
+    struct journal_scan found;
 };
 
-static struct map_key found_key(const struct map_node *node)
+static int found_get(struct scan *scan, int64_t task_key, struct journal_found **ret)
 {
-    return key_of_int(&container_of(node, const struct found, node)->task_key);
-}
-
-static int found_get(struct scan *scan, int64_t task_key, struct found **ret)
-{
-    struct map_node *node = map_find(&scan->tasks, key_of_int(&task_key));
-    if (node) {
-        *ret = container_of(node, struct found, node);
+    *ret = journal_scan_find(&scan->found, task_key);
+    if (*ret)
         return STORE_OK;
-    }
     struct sql_call c = sql_begin(scan->conn, STMT_SEALED);
     sql_int(&c, task_key);
-    struct found *f = xcalloc(sizeof *f);
-    f->task_key = task_key;
+    struct journal_found *f = journal_scan_add(&scan->found, task_key);
     f->exists = sql_step(&c);
     if (f->exists)
         f->sealed = (uint64_t)sql_col_int(&c, 0);
-    map_put(&scan->tasks, &f->node);
     *ret = f;
     return sql_end(&c);
 }
 
 static int scan_entry(struct scan *scan, int64_t row, const struct journal_entry *e)
 {
-    struct found *f;
+    struct journal_found *f;
     int status = found_get(scan, e->task_key, &f);
-    if (status < 0 || !f->exists || e->last <= f->sealed)
+    if (status < 0 || journal_scan_take(&scan->found, f, (struct journal_row){0, row}, e))
         return status;
-    if (!list_is_in(&f->at)) {
-        list_push(&scan->live, &f->at);
-        scan->n_live++;
-        f->row = row;
-        f->first = e->first;
-    } else if (e->first != f->last + 1) { /* promise 1: dense, or not at all */
-        return sql_conn_damaged(scan->conn,
-                                "row %" PRId64 ": event %" PRIu64 " of the task with key %" PRId64
-                                " follows its event %" PRIu64,
-                                row, e->first, e->task_key, f->last);
-    }
-    f->last = e->last;
-    if (scan->want_bytes)
-        buf_putstr(&f->bytes, e->bytes);
-    return STORE_OK;
+    return sql_conn_damaged(scan->conn,
+                            "row %" PRId64 ": event %" PRIu64 " of the task with key %" PRId64
+                            " follows its event %" PRIu64,
+                            row, e->first, e->task_key, f->last);
 }
 
 /* Only the row knew whose lines it had: this names the first entry, if that can still be read. */
@@ -157,106 +92,24 @@ static int scan_rows(struct scan *scan)
     return status < 0 ? status : end;
 }
 
-static void scan_init(struct scan *scan, struct sql_conn *conn, bool want_bytes)
+int sql_tails_load(struct sql_conn *conn, struct tails *ret)
 {
-    *scan = (struct scan){.conn = conn, .want_bytes = want_bytes};
-    map_init(&scan->tasks, secret, found_key);
-    list_init(&scan->live);
-}
-
-static void found_free(struct map_node *node, void *arg)
-{
-    struct found *f = container_of(node, struct found, node);
-    (void)arg;
-    buf_done(&f->bytes);
-    free(f);
-}
-
-static void scan_done(struct scan *scan)
-{
-    map_each(&scan->tasks, found_free, NULL);
-    map_done(&scan->tasks);
-}
-
-/* --- tails, to read --------------------------------------------------------------------------- */
-
-static int by_task_key(const void *a, const void *b)
-{
-    const struct block *const *x = a, *const *y = b;
-    return ((*x)->task_key > (*y)->task_key) - ((*x)->task_key < (*y)->task_key);
-}
-
-static int tails_fill(struct scan *scan, struct sql_tails *t)
-{
-    t->at = xalloc((scan->n_live + 1) * sizeof(struct block *));
-    list_each (at, &scan->live) {
-        struct found *f = list_item(at, struct found, at);
-        struct block *b = block_new(f->task_key, f->first, f->last, f->bytes.len);
-        if (!b)
-            return STORE_IO;
-        if (f->bytes.len)
-            memcpy(b->bytes, f->bytes.bytes, f->bytes.len);
-        buf_done(&f->bytes); /* so that only one task at a time exists twice */
-        t->at[t->n++] = b;
-    }
-    qsort(t->at, t->n, sizeof(struct block *), by_task_key);
-    return STORE_OK;
-}
-
-int sql_tails_load(struct sql_conn *conn, struct sql_tails *ret)
-{
-    struct scan scan;
-    struct sql_tails t = {0};
-    scan_init(&scan, conn, true);
+    struct scan scan = {.conn = conn};
+    journal_scan_init(&scan.found, true);
     int status = scan_rows(&scan);
     if (status == STORE_OK)
-        status = tails_fill(&scan, &t);
-    scan_done(&scan);
-    if (status < 0)
-        sql_tails_done(&t);
-    else
-        *ret = t;
+        status = tails_fill(ret, &scan.found, NULL);
+    journal_scan_done(&scan.found);
     return status;
 }
 
-void sql_tails_done(struct sql_tails *t)
-{
-    for (size_t i = 0; i < t->n; i++)
-        block_free(t->at[i]);
-    free(t->at);
-    *t = (struct sql_tails){0};
-}
-
-/* --- tails, to write -------------------------------------------------------------------------- */
-
-static struct tail *tail_find(const struct sqlite_journal *j, int64_t task_key)
-{
-    struct map_node *node = map_find(&j->tails, key_of_int(&task_key));
-    return node ? container_of(node, struct tail, node) : NULL;
-}
-
-static void tail_add(struct sqlite_journal *j, int64_t task_key, int64_t row)
-{
-    struct tail *t = xcalloc(sizeof *t);
-    t->task_key = task_key;
-    t->row = row;
-    map_put(&j->tails, &t->node);
-    list_push(&j->order, &t->at);
-}
-
-static void tail_remove(struct sqlite_journal *j, struct tail *t)
-{
-    map_remove(&j->tails, &t->node);
-    list_remove(&t->at);
-    free(t);
-}
+/* --- writing ---------------------------------------------------------------------------------- */
 
 int sqlite_journal_open(struct sqlite_journal *j, struct sql_conn *conn)
 {
-    struct scan scan;
+    struct scan scan = {.conn = conn};
     *j = (struct sqlite_journal){.conn = conn, .first_row = 1, .next_row = 1};
-    map_init(&j->tails, secret, tail_key);
-    list_init(&j->order);
+    journal_tails_init(&j->tails);
 
     struct sql_call c = sql_begin(conn, STMT_JOURNAL_BOUNDS);
     if (sql_step(&c) && sql_col(&c, 0).p) {
@@ -264,16 +117,12 @@ int sqlite_journal_open(struct sqlite_journal *j, struct sql_conn *conn)
         j->next_row = sql_col_int(&c, 1) + 1;
     }
     int status = sql_end(&c);
-    scan_init(&scan, conn, false);
+    journal_scan_init(&scan.found, false);
     if (status == STORE_OK)
         status = scan_rows(&scan);
-    if (status == STORE_OK) {
-        list_each (at, &scan.live) {
-            const struct found *f = list_item(at, struct found, at);
-            tail_add(j, f->task_key, f->row);
-        }
-    }
-    scan_done(&scan);
+    if (status == STORE_OK)
+        journal_tails_load(&j->tails, &scan.found);
+    journal_scan_done(&scan.found);
     sqlite_journal_rollback(j);
     return status;
 }
@@ -282,26 +131,14 @@ void sqlite_journal_close(struct sqlite_journal *j)
 {
     if (!j->conn)
         return;
-    while (!list_is_empty(&j->order))
-        tail_remove(j, list_item(j->order.next, struct tail, at));
-    map_done(&j->tails);
+    journal_tails_done(&j->tails);
     buf_done(&j->row);
-    free(j->changes);
     *j = (struct sqlite_journal){0};
 }
 
 bool sqlite_journal_has(const struct sqlite_journal *j, int64_t task_key)
 {
-    return tail_find(j, task_key) != NULL;
-}
-
-static void change_put(struct sqlite_journal *j, int64_t task_key, int64_t row)
-{
-    if (j->n_changes == j->cap_changes) {
-        j->cap_changes = j->cap_changes ? j->cap_changes * 2 : 64;
-        j->changes = xrealloc(j->changes, j->cap_changes * sizeof *j->changes);
-    }
-    j->changes[j->n_changes++] = (struct tail_change){task_key, row};
+    return journal_tails_find(&j->tails, task_key) != NULL;
 }
 
 static int row_write(struct sqlite_journal *j)
@@ -319,22 +156,21 @@ int sqlite_journal_lines(struct sqlite_journal *j, int64_t task_key, uint64_t fi
                          struct str bytes)
 {
     journal_entry_put(&j->row, &(struct journal_entry){task_key, first, last, bytes});
-    change_put(j, task_key, j->batch_row);
+    journal_tails_change(&j->tails, task_key, j->batch_row);
     return j->row.len >= ROW_BYTES ? row_write(j) : STORE_OK;
 }
 
 void sqlite_journal_drop(struct sqlite_journal *j, int64_t task_key)
 {
-    change_put(j, task_key, 0);
+    journal_tails_change(&j->tails, task_key, 0);
 }
 
 /* Works from the committed state: rows that die in this transaction go in a later one. */
 static int cut(struct sqlite_journal *j)
 {
     int64_t to = j->first_row + 3 * (j->batch_row - j->next_row) + CUT_ROWS;
-    int64_t live = j->next_row;
-    if (!list_is_empty(&j->order))
-        live = list_item(j->order.next, struct tail, at)->row;
+    const struct journal_tail *oldest = journal_tails_oldest(&j->tails);
+    int64_t live = oldest ? oldest->row.n : j->next_row;
     if (live - j->first_row < CUT_ROWS)
         return STORE_OK;
     if (to > live)
@@ -353,13 +189,13 @@ int sqlite_journal_finish(struct sqlite_journal *j)
 
 void sqlite_journal_commit(struct sqlite_journal *j)
 {
-    for (size_t i = 0; i < j->n_changes; i++) {
-        const struct tail_change *change = &j->changes[i];
-        struct tail *t = tail_find(j, change->task_key);
+    for (size_t i = 0; i < j->tails.n_changes; i++) {
+        const struct journal_change *change = &j->tails.changes[i];
+        struct journal_tail *t = journal_tails_find(&j->tails, change->task_key);
         if (change->row && !t)
-            tail_add(j, change->task_key, change->row);
+            journal_tails_add(&j->tails, change->task_key, (struct journal_row){0, change->row});
         else if (!change->row && t)
-            tail_remove(j, t);
+            journal_tails_remove(&j->tails, t);
     }
     j->next_row = j->batch_row;
     j->first_row = j->cut_to;
@@ -370,7 +206,7 @@ void sqlite_journal_rollback(struct sqlite_journal *j)
 {
     j->batch_row = j->next_row;
     j->cut_to = j->first_row;
-    j->n_changes = 0;
+    j->tails.n_changes = 0;
     buf_clear(&j->row);
     if (j->row.cap > 4 * ROW_BYTES)
         buf_done(&j->row);

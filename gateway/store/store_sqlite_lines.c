@@ -154,7 +154,7 @@ static int tails_refresh(struct sql_reader *r)
         return status;
     status = data_version(r, &version);
     if (status == STORE_OK && (!r->tails.at || version != r->tails_version)) {
-        sql_tails_done(&r->tails);
+        tails_done(&r->tails);
         status = sql_tails_load(&r->conn, &r->tails);
         r->tails_version = version;
     }
@@ -164,24 +164,6 @@ static int tails_refresh(struct sql_reader *r)
 
 int sqlite_ask_tails(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
-    size_t bytes = 0;
     int status = tails_refresh(r);
-    for (size_t i = 0; i < r->tails.n && status == STORE_OK; i++) {
-        struct block *b = r->tails.at[i];
-        if (b->task_key <= (int64_t)q->after)
-            continue;
-        if (!query_has_room(q, ret->n_blocks, bytes, b->len)) {
-            ret->more = true;
-            break;
-        }
-        bytes += b->len;
-        struct block *copy = block_new(b->task_key, b->first, b->last, b->len);
-        if (!copy)
-            return STORE_IO;
-        memcpy(copy->bytes, b->bytes, b->len);
-        answer_add_block(ret, copy);
-    }
-    if (!ret->more)
-        sql_tails_done(&r->tails);
-    return status;
+    return status < 0 ? status : tails_page(&r->tails, q, ret);
 }

@@ -13,8 +13,8 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-#include "core/list.h"
-#include "core/map.h"
+#include "gateway/store/journal_tails.h"
+#include "gateway/store/message_tree.h"
 #include "gateway/store/store_lock.h"
 #include "gateway/store/store_sqlite.h"
 
@@ -264,8 +264,7 @@ extern const int schema_version;
 
 struct sqlite_journal {
     struct sql_conn *conn;
-    struct map tails;            /* tasks with unsealed lines, by key */
-    struct list order;           /* the same, oldest row first */
+    struct journal_tails tails;
     int64_t first_row, next_row; /* rows that may exist: first_row .. next_row - 1 */
 
     /* The current transaction's state; sqlite_journal_rollback undoes it, sqlite_journal_commit
@@ -273,8 +272,6 @@ struct sqlite_journal {
     int64_t batch_row; /* id of the row being filled */
     struct buf row;
     int64_t cut_to;
-    struct tail_change *changes;
-    size_t n_changes, cap_changes;
 };
 
 int sqlite_journal_open(struct sqlite_journal *j, struct sql_conn *conn);
@@ -288,13 +285,8 @@ int sqlite_journal_finish(struct sqlite_journal *j); /* the last step before COM
 void sqlite_journal_commit(struct sqlite_journal *j);
 void sqlite_journal_rollback(struct sqlite_journal *j);
 
-/* All unsealed lines in a reader's view: one block per task, by key. */
-struct sql_tails {
-    struct block **at;
-    size_t n;
-};
-int sql_tails_load(struct sql_conn *conn, struct sql_tails *ret);
-void sql_tails_done(struct sql_tails *t);
+/* All unsealed lines in a reader's view; ret is set only by success. */
+int sql_tails_load(struct sql_conn *conn, struct tails *ret);
 
 /* --- the store -------------------------------------------------------------------------------- */
 
@@ -328,7 +320,7 @@ struct store_sqlite {
 struct sql_reader {
     struct sql_conn conn;
     struct store_sqlite *store;
-    struct sql_tails tails; /* the last QUERY_TAILS, for its next page */
+    struct tails tails; /* the last QUERY_TAILS, for its next page */
     int64_t tails_version;
 };
 
@@ -339,6 +331,7 @@ int sqlite_commit(void *store, const struct batch *batch);
 void sqlite_roll_back(struct store_sqlite *s);
 
 /* store_sqlite_tree.c: inside a transaction. */
+enum stmt sqlite_tree_stmt(enum tree_text what, struct str about);
 int sqlite_message_put(struct store_sqlite *s, const struct op *op);
 int sqlite_branch(struct store_sqlite *s, const struct op *op);
 /* The messages of a task that goes. */

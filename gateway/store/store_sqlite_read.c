@@ -522,7 +522,7 @@ int sqlite_query(void *reader, const struct query *query, struct answer *ret)
     struct sql_reader *r = reader;
     *ret = (struct answer){0};
     if (query->kind != QUERY_TAILS)
-        sql_tails_done(&r->tails);
+        tails_done(&r->tails);
     int status = sql_ask(r, query, ret);
     if (status < 0)
         answer_done(ret);

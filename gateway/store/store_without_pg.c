@@ -80,6 +80,18 @@ bool store_pg_is_trusted(const struct store_pg *store)
     return true;
 }
 
+msec_t store_pg_lease_left(const struct store_pg *store)
+{
+    (void)store;
+    return 0;
+}
+
+uint64_t store_pg_takeovers(const struct store_pg *store)
+{
+    (void)store;
+    return 0;
+}
+
 void store_pg_advertise(struct store_pg *store, const char *address)
 {
     (void)store;

@@ -87,8 +87,9 @@ static inline void pg_kit_empty(void)
         made = true;
     }
     pg_kit_sql("DO $$ DECLARE t text; BEGIN FOR t IN SELECT tablename FROM pg_tables WHERE "
-               "schemaname = current_schema() AND tablename <> 'cluster' LOOP "
-               "EXECUTE 'DELETE FROM ' || t; END LOOP; END $$");
+               "schemaname = current_schema() AND tablename NOT IN ('cluster', 'slots') LOOP "
+               "EXECUTE 'DELETE FROM ' || t; END LOOP; IF to_regclass('slots') IS NOT NULL THEN "
+               "UPDATE slots SET incarnation = NULL; END IF; END $$");
 }
 
 #else

@@ -255,7 +255,7 @@ static void test_whoever_was_replaced_commits_nothing(void **state)
     struct world *w = *state;
     struct store_pg *two = NULL;
     begin_task(w);
-    two = open_pg(pg_kit_url(), "two", NULL);       /* nothing beats: it waits for the lease */
+    two = open_pg(pg_kit_url(), "one", NULL);       /* nothing beats: it waits for the lease */
     assert_int_equal(send_again(w), STORE_UNKNOWN); /* its backend was ended */
     assert_int_equal(send_again(w), STORE_FENCED);
     assert_true(store_pg_is_fenced(store_of(w)));
@@ -269,7 +269,7 @@ static void test_whoever_was_replaced_commits_nothing(void **state)
 static void test_whoever_was_replaced_learns_it_by_its_beat(void **state)
 {
     struct world *w = *state;
-    struct store_pg *two = open_pg(pg_kit_url(), "two", NULL);
+    struct store_pg *two = open_pg(pg_kit_url(), "one", NULL);
     for (int i = 0; i < 1000 && !store_pg_is_fenced(store_of(w)); i++) {
         uv_sleep(10); /* a beat is due every fifth of a lease: time is its subject */
         w->f->ops->idle(w->f->store);
@@ -289,12 +289,12 @@ static void rival_run(void *arg)
 {
     struct rival *r = arg;
     struct store_pg *s = NULL;
-    r->status = try_open(pg_kit_url(), "two", NULL, &s, r->error);
+    r->status = try_open(pg_kit_url(), "one", NULL, &s, r->error);
     atomic_store(&r->done, true);
     store_pg_ops.close(s);
 }
 
-static void test_another_is_refused_while_we_beat(void **state)
+static void test_another_of_our_name_is_refused_while_we_beat(void **state)
 {
     struct world *w = *state;
     struct rival r = {.w = w};
@@ -444,7 +444,7 @@ int main(void)
         TEST(test_connections_that_were_ended_come_back),
         TEST(test_whoever_was_replaced_commits_nothing),
         TEST(test_whoever_was_replaced_learns_it_by_its_beat),
-        TEST(test_another_is_refused_while_we_beat),
+        TEST(test_another_of_our_name_is_refused_while_we_beat),
         TEST(test_same_directory_waits_for_no_lease),
         TEST(test_lost_tail_ends_the_process),
         TEST(test_columns_that_are_missing_are_added),

@@ -85,7 +85,9 @@ def test_outage_under_load_loses_nothing_and_doubles_nothing(server, folder, tro
 
 
 def test_while_the_server_is_down_readers_read_and_writers_are_told(server, folder):
-    with Gateway(config(server, folder, "down")) as gateway, Client(gateway) as client:
+    patient = config(server, folder, "down")
+    patient["cluster"]["lease_s"] = 300  # while it is sure of its lease
+    with Gateway(patient) as gateway, Client(gateway) as client:
         done, _ = client.finish("before")
         server.stop()
         try:
@@ -132,7 +134,7 @@ def test_second_gateway_is_refused_while_the_first_lives(server, folder):
             process = two.spawn()
             assert process.wait(WAIT_S) == 1
             two._finish()
-            assert 'another gateway, "one", serves this database: stop it first' in "\n".join(two.log).replace('\\"', '"')
+            assert 'another gateway, "one", serves this database under the same name' in "\n".join(two.log).replace('\\"', '"')
             with Client(one) as client:
                 assert client.finish("x")[0]["status"] == "completed"
 

@@ -13,7 +13,7 @@ base
 config      base
 processes   base config
 store       base
-cluster     store
+cluster     base store
 auth        base config
 fetch       base config
 files       base

@@ -98,8 +98,8 @@ def asked(gateway, **options):
 
 
 def answers(gateway):
-    """How many have come to the gate, as far as the log tells."""
-    return len([line for line in gateway.log if "event=struck point=answer" in line])
+    """How many the gate has held."""
+    return len([line for line in gateway.log if "event=held point=answer" in line])
 
 
 def deleted_beside_a_socket(gated, place):

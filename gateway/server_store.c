@@ -1,0 +1,120 @@
+/* The store of the server: which it is, and what the log says of how it goes. */
+#include <stdio.h>
+
+#include "core/store_memory.h"
+#include "gateway/base/log.h"
+#include "gateway/base/secret_line.h"
+#include "gateway/cluster/cluster.h"
+#include "gateway/server.h"
+#include "gateway/store/store_locked.h"
+
+#define URL_MAX 4096
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static bool open_postgres(struct server *s, char error[STORE_ERROR_TEXT])
+{
+    struct buf url = {0};
+    const char *wrong = secret_line_read(s->config->store.url_file, URL_MAX, &url);
+    if (wrong)
+        snprintf(error, STORE_ERROR_TEXT, "store.url_file: %s", wrong);
+    buf_putc(&url, 0);
+    struct store_pg_options o = {.url = url.bytes,
+                                 .dir = s->config->data,
+                                 .node = s->config->cluster.node,
+                                 .replicated = s->config->store.durability == DURABLE_REPLICATED,
+                                 .takes_no_slots = s->config->cluster.front_only,
+                                 .lease_s = s->config->cluster.lease_s};
+    bool good = !wrong && store_pg_open(&o, &s->pg, error) == STORE_OK;
+    secret_line_done(&url);
+    s->store = s->pg;
+    s->store_ops = &store_pg_ops;
+    return good;
+}
+
+bool server_open_store(struct server *s, const struct cluster_options *cluster)
+{
+    char error[STORE_ERROR_TEXT] = "";
+    if (s->config->store.kind == STORE_POSTGRES) {
+        if (!open_postgres(s, error)) {
+            log_event(LEVEL_ERROR, "store", "cannot_open", LOG_TEXT("why", error));
+            return false;
+        }
+    } else if (s->config->store.kind == STORE_MEMORY) {
+        s->store = store_locked_new(&store_memory_ops, store_memory_new());
+        s->store_ops = &store_locked_ops;
+    } else {
+        struct store_sqlite_options o = {.dir = s->config->data,
+                                         .power = s->config->store.durability == DURABLE_POWER};
+        if (store_sqlite_open(&o, &s->sqlite, error) < 0) {
+            log_event(LEVEL_ERROR, "store", "cannot_open", LOG_TEXT("why", error));
+            return false;
+        }
+        s->store = s->sqlite;
+        s->store_ops = &store_sqlite_ops;
+    }
+    if (store_thread_open(&s->loop, s->store_ops, s->store, 0, &s->store_thread) < 0) {
+        log_event(LEVEL_ERROR, "store", "cannot_start",
+                  LOG_TEXT("why", "cannot create a thread or a reader"));
+        return false;
+    }
+    s->cluster = s->front.cluster = cluster_open(&s->loop, &s->hub, s->pg, cluster);
+    return true;
+}
+
+/* --- reports ---------------------------------------------------------------------------------- */
+
+/* Logs when it begins and when it is over, at most once a second each. */
+static void report_checkpoints(struct server *s)
+{
+    bool fail = s->sqlite && store_sqlite_checkpoints_fail(s->sqlite);
+    if (fail == s->checkpoints_fail)
+        return;
+    s->checkpoints_fail = fail;
+    char why[STORE_ERROR_TEXT];
+    int64_t wal_bytes = (int64_t)store_sqlite_wal_bytes(s->sqlite);
+    store_sqlite_last_error(s->sqlite, why);
+    if (fail)
+        log_event(LEVEL_ERROR, "store", "checkpoints_fail", LOG_TEXT("why", why),
+                  LOG_INT("wal_bytes", wal_bytes));
+    else
+        log_event(LEVEL_INFO, "store", "checkpoints_again", LOG_INT("wal_bytes", wal_bytes));
+}
+
+static void report_store(struct server *s)
+{
+    const struct journal *j = &s->hub.journal;
+    enum commits now = !j->failing ? COMMITS_WORK : j->n_tries == 0 ? COMMIT_HANGS : COMMITS_FAIL;
+    if (now == s->commits)
+        return;
+    s->commits = now;
+    char why[STORE_ERROR_TEXT] = "a commit hangs";
+    if (s->sqlite && now == COMMITS_FAIL)
+        store_sqlite_last_error(s->sqlite, why);
+    else if (s->pg && now == COMMITS_FAIL)
+        store_pg_last_error(s->pg, why);
+    if (now != COMMITS_WORK)
+        log_event(LEVEL_ERROR, "store", "commits_fail", LOG_TEXT("why", why));
+    else
+        log_event(LEVEL_INFO, "store", "commits_again", LOG_INT("tasks", s->hub.n_live));
+}
+
+static void report_lease(struct server *s)
+{
+    bool sure = hub_is_trusted(&s->hub);
+    if (sure == !s->unsure)
+        return;
+    s->unsure = !sure;
+    if (sure)
+        log_event(LEVEL_INFO, "cluster", "lease_again", LOG_INT("tasks", s->hub.n_live));
+    else
+        log_event(LEVEL_ERROR, "cluster", "lease_lapsed",
+                  LOG_TEXT("why", "the store was not reached in time: nothing is said until then"));
+}
+
+void server_report_store(struct server *s)
+{
+    report_store(s);
+    report_lease(s);
+    report_checkpoints(s);
+}

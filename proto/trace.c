@@ -1,0 +1,213 @@
+#include "proto/trace.h"
+
+#include "proto/ulid.h"
+
+/* --- contexts --------------------------------------------------------------------------------- */
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; /* upper case is invalid: section 3.2.2 */
+}
+
+static bool hex_read(const char *text, unsigned char *ret, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        ret[i] = (unsigned char)(high << 4 | low);
+    }
+    return true;
+}
+
+static void hex_put(struct buf *out, const unsigned char *bytes, size_t n)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < n; i++) {
+        buf_putc(out, digits[bytes[i] >> 4]);
+        buf_putc(out, digits[bytes[i] & 15]);
+    }
+}
+
+static bool is_zero(const unsigned char *bytes, size_t n)
+{
+    unsigned char all = 0;
+    for (size_t i = 0; i < n; i++)
+        all |= bytes[i];
+    return all == 0;
+}
+
+bool traceparent_read(struct str text, struct trace_context *ret)
+{
+    unsigned char version, flags;
+    const char *p = text.p;
+    if (text.n < TRACEPARENT_LEN || text.n > MAX_TRACEPARENT || p[2] != '-' || p[35] != '-' ||
+        p[52] != '-')
+        return false;
+    if (!hex_read(p, &version, 1) || version == 0xff ||
+        !hex_read(p + 3, ret->trace_id, sizeof ret->trace_id) ||
+        !hex_read(p + 36, ret->span_id, sizeof ret->span_id) || !hex_read(p + 53, &flags, 1))
+        return false;
+    if (text.n > TRACEPARENT_LEN && (version == 0 || p[TRACEPARENT_LEN] != '-'))
+        return false;
+    ret->sampled = flags & 1;
+    return !is_zero(ret->trace_id, sizeof ret->trace_id) &&
+           !is_zero(ret->span_id, sizeof ret->span_id);
+}
+
+void traceparent_put(struct buf *out, const struct trace_context *context)
+{
+    buf_puts(out, "00-");
+    hex_put(out, context->trace_id, sizeof context->trace_id);
+    buf_putc(out, '-');
+    hex_put(out, context->span_id, sizeof context->span_id);
+    buf_puts(out, context->sampled ? "-01" : "-00");
+}
+
+bool trace_of_task(struct str task_id, struct trace_context *ret)
+{
+    *ret = (struct trace_context){.sampled = true};
+    if (!ulid_read(task_id, ret->trace_id))
+        return false;
+    memcpy(ret->span_id, ret->trace_id + 8, sizeof ret->span_id);
+    return !is_zero(ret->span_id, sizeof ret->span_id);
+}
+
+void trace_child_id(const struct trace_context *parent, struct str name, unsigned char ret[8])
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (size_t i = 0; i < sizeof parent->span_id; i++)
+        hash = (hash ^ parent->span_id[i]) * 0x100000001b3;
+    for (size_t i = 0; i < name.n; i++)
+        hash = (hash ^ (unsigned char)name.p[i]) * 0x100000001b3;
+    if (hash == 0)
+        hash = 1;
+    for (int i = 0; i < 8; i++)
+        ret[i] = (unsigned char)(hash >> (56 - 8 * i));
+}
+
+bool trace_is_sampled(const struct trace_context *context, double share)
+{
+    uint64_t low = 0; /* the last seven bytes are the random ones: level 2, section 3.2.2.4 */
+    for (size_t i = 9; i < sizeof context->trace_id; i++)
+        low = low << 8 | context->trace_id[i];
+    return (double)low < share * (double)(1ULL << 56);
+}
+
+/* --- spans ------------------------------------------------------------------------------------ */
+
+static void put_hex_field(struct buf *out, const char *key, const unsigned char *bytes, size_t n)
+{
+    js_put_key(out, key);
+    buf_putc(out, '"');
+    hex_put(out, bytes, n);
+    buf_putc(out, '"');
+}
+
+static void put_nanos(struct buf *out, const char *key, int64_t ms)
+{
+    js_put_key(out, key);
+    buf_putf(out, "\"%lld000000\"", (long long)(ms > 0 ? ms : 0));
+}
+
+/* {"key":…,"value":{"stringValue":…}} */
+static void put_text(struct buf *out, const char *key, struct str value)
+{
+    buf_putc(out, '{');
+    js_put_field(out, "key", str_of(key));
+    buf_puts(out, ",\"value\":{");
+    js_put_field(out, "stringValue", value);
+    buf_puts(out, "}}");
+}
+
+void span_begin(struct span_writer *w, struct buf *out, const struct trace_context *context,
+                const unsigned char *parent_id, struct str name, enum span_kind kind,
+                int64_t from_ms, int64_t to_ms)
+{
+    *w = (struct span_writer){.out = out};
+    buf_putc(out, '{');
+    put_hex_field(out, "traceId", context->trace_id, sizeof context->trace_id);
+    put_hex_field(out, "spanId", context->span_id, sizeof context->span_id);
+    if (parent_id)
+        put_hex_field(out, "parentSpanId", parent_id, 8);
+    js_put_field(out, "name", name);
+    js_put_int(out, "kind", kind);
+    put_nanos(out, "startTimeUnixNano", from_ms);
+    put_nanos(out, "endTimeUnixNano", to_ms > from_ms ? to_ms : from_ms);
+    js_put_raw(out, "attributes", STR("["));
+}
+
+static void attribute_comma(struct span_writer *w)
+{
+    ASSERT(!w->in_events);
+    if (w->out->bytes[w->out->len - 1] != '[')
+        buf_putc(w->out, ',');
+}
+
+void span_text(struct span_writer *w, const char *key, struct str value)
+{
+    if (!value.p)
+        return;
+    attribute_comma(w);
+    put_text(w->out, key, value);
+}
+
+void span_int(struct span_writer *w, const char *key, int64_t value)
+{
+    attribute_comma(w);
+    buf_putc(w->out, '{');
+    js_put_field(w->out, "key", str_of(key));
+    buf_putf(w->out, ",\"value\":{\"intValue\":\"%lld\"}}", (long long)value);
+}
+
+void span_event(struct span_writer *w, int64_t at_ms, const char *name, const char *key,
+                struct str value)
+{
+    if (w->n_events++ >= MAX_TRACE_EVENTS)
+        return;
+    buf_puts(w->out, w->in_events ? "," : "],\"events\":[");
+    w->in_events = true;
+    buf_putc(w->out, '{');
+    put_nanos(w->out, "timeUnixNano", at_ms);
+    js_put_field(w->out, "name", str_of(name));
+    js_put_raw(w->out, "attributes", STR("["));
+    if (key && value.p)
+        put_text(w->out, key, value);
+    buf_puts(w->out, "]}");
+}
+
+void span_end(struct span_writer *w, struct str error)
+{
+    buf_putc(w->out, ']');
+    if (w->n_events > MAX_TRACE_EVENTS)
+        js_put_int(w->out, "droppedEventsCount", w->n_events - MAX_TRACE_EVENTS);
+    js_put_raw(w->out, "status", STR("{"));
+    if (error.p) {
+        js_put_int(w->out, "code", 2);
+        js_put_field(w->out, "message", error);
+    } else {
+        js_put_int(w->out, "code", 1);
+    }
+    buf_puts(w->out, "}}");
+}
+
+void spans_open(struct buf *out, struct str service, struct str instance, struct str version)
+{
+    buf_puts(out, "{\"resourceSpans\":[{\"resource\":{\"attributes\":[");
+    put_text(out, "service.name", service);
+    buf_putc(out, ',');
+    put_text(out, "service.instance.id", instance);
+    buf_putc(out, ',');
+    put_text(out, "service.version", version);
+    buf_puts(out, "]},\"scopeSpans\":[{\"scope\":{");
+    js_put_field(out, "name", STR("holdfast"));
+    js_put_field(out, "version", version);
+    buf_puts(out, "},\"spans\":[");
+}
+
+void spans_close(struct buf *out)
+{
+    buf_puts(out, "]}]}]}");
+}

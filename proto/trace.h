@@ -1,0 +1,60 @@
+/* trace -- W3C trace contexts, and spans as OTLP's JSON.
+ *
+ * Shape:    a context is 16 bytes of trace id, 8 bytes of span id and the sampled flag; its text is
+ *           the header "traceparent" (W3C Trace Context, level 1, section 3.2).  A span is one
+ *           object of ExportTraceServiceRequest in the JSON encoding (OTLP 1.x: ids as hexadecimal,
+ *           64-bit numbers as text).
+ * Thread:   any.
+ * Errors:   a text that is no traceparent is refused, and the caller begins a trace of its own
+ *           (section 4.3).
+ */
+#ifndef PROTO_TRACE_H
+#define PROTO_TRACE_H
+
+#include "proto/js.h"
+
+#define TRACEPARENT_LEN 55   /* of version 00 */
+#define MAX_TRACEPARENT 256  /* bytes; later versions may be longer */
+#define MAX_TRACE_EVENTS 128 /* of a span; later ones are counted only */
+
+struct trace_context {
+    unsigned char trace_id[16], span_id[8];
+    bool sampled;
+};
+
+bool traceparent_read(struct str text, struct trace_context *ret) MUST_USE;
+void traceparent_put(struct buf *out, const struct trace_context *context);
+
+/* The span of a task whose caller gave no context: the trace id is the task's ULID, whose last ten
+ * bytes are random, and the span id its last eight.  So a restart finds both again. */
+bool trace_of_task(struct str task_id, struct trace_context *ret) MUST_USE;
+/* The id of a span below another one, found again from its name: FNV-1a over both, never zero. */
+void trace_child_id(const struct trace_context *parent, struct str name, unsigned char ret[8]);
+/* Whether a trace is among this share (0 to 1) of all: by its id, so that all who ask agree. */
+bool trace_is_sampled(const struct trace_context *context, double share);
+
+enum span_kind { SPAN_INTERNAL = 1, SPAN_SERVER, SPAN_CLIENT };
+
+/* A span that is being written: begin, attributes, events, end, in that order. */
+struct span_writer {
+    struct buf *out;
+    unsigned n_events;
+    bool in_events;
+};
+
+void span_begin(struct span_writer *w, struct buf *out, const struct trace_context *context,
+                const unsigned char *parent_id, /* 8 bytes; NULL: none */
+                struct str name, enum span_kind kind, int64_t from_ms, int64_t to_ms);
+void span_text(struct span_writer *w, const char *key, struct str value); /* NULL: left out */
+void span_int(struct span_writer *w, const char *key, int64_t value);
+/* An event, with one attribute unless its key is NULL. */
+void span_event(struct span_writer *w, int64_t at_ms, const char *name, const char *key,
+                struct str value);
+/* error: NULL when it went well. */
+void span_end(struct span_writer *w, struct str error);
+
+/* What stands around spans that have commas between: the request's body is both with them inside. */
+void spans_open(struct buf *out, struct str service, struct str instance, struct str version);
+void spans_close(struct buf *out);
+
+#endif

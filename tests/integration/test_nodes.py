@@ -1,0 +1,181 @@
+"""Several gateways over one PostgreSQL: each is the home of some owners, and what one leaves another takes.  The
+server is this file's own."""
+
+import contextlib
+import os
+import signal
+import time
+
+import pytest
+
+import nodes
+import postgres
+import tokens
+from gateway import LATE_S, SCALE, WAIT_S, wait_until
+from holdfast import Client, Closed
+
+if not postgres.programs():
+    pytest.skip("PostgreSQL is not installed", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def server():
+    server = postgres.Postgres()
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def cluster(server, request):
+    cluster = nodes.Nodes(server, request.node.name[:50])
+    yield cluster
+    cluster.close()
+
+
+def client_of(gateway, owner):
+    return Client(gateway, token=tokens.token(owner))
+
+
+def whole(client, task):
+    """All its events, to its end: that may still be on its way to the disk when the slot opens."""
+    since = len(client.log)
+    client.resume(task, 0)
+    client.wait_terminal(task, since)
+    return client.events_since(task, since)
+
+
+def test_each_has_a_share_and_refuses_the_owners_of_others(cluster):
+    one, two, three = cluster.start("one", "two", "three")
+    for name, gateway in cluster.gateways.items():
+        owner, = cluster.owners_at(name, 1)
+        with client_of(gateway, owner) as client:
+            task, events = client.finish({"token": "said"})
+            assert task["status"] == "completed"
+        for other in (one, two, three):
+            if other is gateway:
+                continue
+            with client_of(other, owner) as client:
+                refused = client.refused("overloaded", "chat", conversation_id="c", message="x")
+                assert refused["retry_after_ms"] > 0 and "another gateway" in refused["message"]
+                client.refused("overloaded", "resume", task_id=task["task_id"], conversation_id=task["conversation_id"])
+            status, _, body = other.http("GET", "/v1/conversations", headers={"Authorization": "Bearer " + tokens.token(owner)})
+            assert status == 503 and b"overloaded" in body
+    assert cluster.sql("SELECT count(*) FROM tasks") == "3"
+
+
+def test_one_is_killed_and_the_others_go_on_with_its_owners(cluster):
+    one, two, three = cluster.start("one", "two", "three")
+    lost, kept = cluster.owners_at("one", 2, "lost"), cluster.owners_at("two", 1, "kept")[0]
+    running = {}
+    for owner in lost:
+        with client_of(one, owner) as client:
+            done, _ = client.finish({"token": "said"}, conversation="c")
+            task = client.chat({"token": "part"}, {"hang": 1}, conversation="c")
+            client.event(task, "token")
+            running[owner] = (done, task)
+    with client_of(two, kept) as unmoved:
+        live = unmoved.chat({"flood": 100000, "bytes": 40, "per_s": 50})
+        unmoved.event(live, "token")
+        one.kill()
+        begun = time.monotonic()
+        for owner in lost:
+            wait_until(lambda who=owner: cluster.home_of(who) in ("two", "three"), "a new home")
+        assert time.monotonic() - begun < cluster.lease_s + 2 + LATE_S
+        for owner in lost:
+            home = cluster.gateways[cluster.home_of(owner)]
+            home.logged("event=slots_come")
+            with client_of(home, owner) as client:
+                done, task = running[owner]
+                wait_until(lambda c=client, t=done: c.ask("task", task_id=t["task_id"], conversation_id="c")["type"] == "task",
+                           "service again")
+                assert client.replay(done, 0)[-1]["event"] == "task.completed"
+                ends = [e for e in whole(client, task) if e["event"] == "task.failed"]
+                assert [end["data"]["error"]["code"] for end in ends] == ["orphaned"]
+                newer, _ = client.finish("next", conversation="c")
+                assert newer["task_id"] > task["task_id"]
+        seen = len(unmoved.events_since(live))
+        unmoved.expect(lambda line: line["type"] == "event", len(unmoved.log))  # it notices nothing
+        assert len(unmoved.events_since(live)) > seen
+        unmoved.call("cancel", task_id=live["task_id"], conversation_id=live["conversation_id"])
+        unmoved.wait_terminal(live)
+    cluster.settled(2)
+    assert sum("event=taken_over" in line for g in (two, three) for line in g.log) == 1
+    assert cluster.sql("SELECT count(*) FROM nodes") == "2"
+
+
+def test_one_that_was_stopped_for_longer_than_its_lease_says_nothing_more(cluster):
+    one, two = cluster.start("one", "two")
+    owner, = cluster.owners_at("one", 1)
+    client = client_of(one, owner)
+    task = client.chat({"flood": 100000, "bytes": 40, "per_s": 200})
+    client.event(task, "token")
+    os.kill(one.process.pid, signal.SIGSTOP)
+    wait_until(lambda: cluster.home_of(owner) == "two", "a new home")
+    with client_of(two, owner) as reader:
+        wait_until(lambda: reader.ask("task", task_id=task["task_id"], conversation_id=task["conversation_id"])["type"] == "task",
+                   "service again")
+        events = whole(reader, task)
+        assert events[-1]["data"]["error"]["code"] == "orphaned"
+        with contextlib.suppress(Closed):
+            while client.pump(0.5):  # what the kernel had already
+                pass
+        drained = len(client.log)
+        client.post("chat", conversation_id="c", message="x")
+        os.kill(one.process.pid, signal.SIGCONT)
+        begun = time.monotonic()
+        assert one.wait() == 75
+        assert time.monotonic() - begun < 10 * SCALE + LATE_S
+        with contextlib.suppress(Exception):
+            client.closing()
+        assert not [line for line in client.log[drained:] if line["type"] != "error"]
+        known = {event["seq"]: event for event in events}
+        assert all(known[event["seq"]] == event for event in client.events_since(task))  # a prefix of what is there
+        assert whole(reader, task) == events
+    assert cluster.sql("SELECT count(*) FROM tasks") == "1"
+
+
+def test_one_that_ends_gives_its_slots_at_once(cluster):
+    one, two = cluster.start("one", "two")
+    owner, = cluster.owners_at("one", 1)
+    with client_of(one, owner) as client:
+        done, _ = client.finish({"token": "said"}, conversation="c")
+    assert one.stop() == 0
+    cluster.settled(1)
+    with client_of(two, owner) as client:
+        wait_until(lambda: client.ask("open", conversation_id="c")["type"] == "conversation", "service again")
+        assert client.replay(done, 0)[-1]["event"] == "task.completed"
+    assert not any("event=taken_over" in line for line in two.log)  # nobody waited for a lease
+
+
+def test_one_that_comes_back_on_its_folder_keeps_its_slots(cluster):
+    one, two = cluster.start("one", "two")
+    owner, = cluster.owners_at("one", 1)
+    with client_of(one, owner) as client:
+        task = client.chat({"token": "part"}, {"hang": 1})
+        client.event(task, "token")
+    one.kill()
+    one.start()
+    assert cluster.home_of(owner) == "one"
+    with client_of(one, owner) as client:
+        ends = [e for e in whole(client, task) if e["event"] == "task.failed"]
+        assert [end["data"]["error"]["code"] for end in ends] == ["orphaned"]
+    assert not any("event=taken_over" in line for line in two.log)
+
+
+def test_an_outage_for_longer_than_the_lease_ends_nobody(server, cluster):
+    one, two = cluster.start("one", "two")
+    owner, = cluster.owners_at("one", 1)
+    with client_of(one, owner) as client:
+        task = client.chat({"flood": 2000, "bytes": 40, "per_s": 200}, {"token": "the end"})
+        client.event(task, "token")
+        server.stop()
+        try:
+            one.logged("event=lease_lapsed")
+            two.logged("event=lease_lapsed")
+            time.sleep(cluster.lease_s)  # nobody's beat moves for longer than a lease: its length is the subject
+        finally:
+            server.start()
+        assert client.wait_terminal(task)["event"] == "task.completed"  # each number once: the client checks
+    assert cluster.home_of(owner) == "one"
+    assert not any("event=taken_over" in line for g in (one, two) for line in g.log)

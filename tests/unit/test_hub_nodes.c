@@ -1,0 +1,440 @@
+/* Two and three hubs over one store, in random lives: each is the home of some owners under a lease
+ * that it trusts by its own clock; processes die, stand still (also between two steps of a turn),
+ * lose the store, and take over from each other; idle slots move.  The protocol around the hubs is
+ * the one of gateway/store/store_pg_watch.c, with a clock of the test's own.  The oracle is a naive
+ * log: whatever line any reader has seen of a task is that task's line of that number for ever.
+ *
+ * Always: a batch is from the home of all that it touches; nothing is said and no agent begins
+ * behind the end of a lease; readers are dense; a task ends once, begins to run at most once, and
+ * there is one for a request key. */
+#include "tests/support/hub_nodes.h"
+
+/* --- turns ------------------------------------------------------------------------------------ */
+
+static void turn_first_half(struct node *n)
+{
+    kit_now = &n->kit;
+    w.running = n;
+    n->kit.hub.clock.now_ms = w.now;
+    n->kit.hub.clock.wall_ms = 1764280000000 + w.now;
+    clock_run(&n->kit.hub.clock);
+    hub_submit(&n->kit.hub, false);
+}
+
+static void turn_second_half(struct node *n)
+{
+    struct list now, *node;
+    kit_now = &n->kit;
+    w.running = n;
+    list_init(&now);
+    list_splice(&now, &n->kit.hub.woken);
+    while ((node = list_pop(&now)) != NULL) {
+        struct client *c = list_item(node, struct session, woken)->rim;
+        size_t before = c->got.len;
+        while (session_fill(&c->session, &c->got, MAX_MESSAGE_OUT))
+            buf_putc(&c->got, '\n');
+        assert_true(c->got.len == before || is_trusted(n)); /* silence behind the lease */
+        if (session_has_output(&c->session))
+            session_wake(&c->session);
+    }
+    hub_reap(&n->kit.hub);
+    for (size_t i = 0; i < w.n_readers; i++)
+        if (w.readers[i]->node == n)
+            read_lines(w.readers[i]);
+}
+
+static void nodes_on_restored(void *arg, int status)
+{
+    struct node *n = arg;
+    n->restores = false;
+    if (status < 0)
+        n->n_fenced++; /* such a process ends; another one begins with its slots */
+}
+
+static void restore_some(struct node *n)
+{
+    int64_t number = 0;
+    bool any = false;
+    if (n->restores)
+        return;
+    for (unsigned i = 0; i < OWNERS; i++) {
+        number = n->comes[i] && w.moved[i] > number ? w.moved[i] : number;
+        any = any || n->comes[i];
+    }
+    if (!any)
+        return;
+    struct slots slots = slots_of(n->comes);
+    memset(n->comes, 0, sizeof n->comes);
+    n->restores = true;
+    hub_restore_slots(&n->kit.hub, &slots, number, "", nodes_on_restored, n);
+}
+
+static void claim(struct node *n)
+{
+    unsigned living = 0, have = 0;
+    for (size_t i = 0; i < w.n_nodes; i++)
+        living += w.nodes[i]->incarnation > 0 && !w.rows[w.nodes[i]->incarnation].dead;
+    for (unsigned i = 0; i < OWNERS; i++)
+        have += w.home[i] == n->incarnation;
+    for (unsigned i = 0; i < OWNERS && have < OWNERS / living + 1; i++) {
+        if (w.home[i] != 0)
+            continue;
+        w.home[i] = n->incarnation;
+        w.moved[i] = ++w.number;
+        n->mine[i] = n->comes[i] = true;
+        have++;
+    }
+}
+
+/* All that a dead one leaves is nobody's; tails are with their tasks here, so none is sealed. */
+static void take_over(int64_t incarnation)
+{
+    w.rows[incarnation].dead = true;
+    for (unsigned i = 0; i < OWNERS; i++)
+        if (w.home[i] == incarnation)
+            w.home[i] = 0;
+    w.takeovers++;
+}
+
+static void judge(struct node *n)
+{
+    for (int64_t x = 1; x < (int64_t)w.n_rows; x++) {
+        if (x == n->incarnation || w.rows[x].dead)
+            continue;
+        if (n->seen[x] != w.rows[x].beat + 1) {
+            n->seen[x] = w.rows[x].beat + 1;
+            n->since[x] = w.now;
+        } else if (w.now - n->since[x] >= LEASE_MS) {
+            take_over(x);
+        }
+    }
+}
+
+static void beat(struct node *n)
+{
+    if (w.now - n->beat_at < BEAT_MS || w.outage || n->cut)
+        return;
+    if (w.rows[n->incarnation].dead) {
+        n->n_fenced++;
+        return;
+    }
+    if (w.now - n->beat_at > 2 * BEAT_MS) /* late itself: it begins to watch anew */
+        memset(n->seen, 0, sizeof n->seen);
+    n->beat_at = w.now;
+    n->trusted_until = w.now + TRUST_MS;
+    w.rows[n->incarnation].beat++;
+    judge(n);
+    claim(n);
+}
+
+static void on_staged(struct waiter *waiter, int status)
+{
+    struct node *n = container_of(waiter, struct node, staged);
+    (void)status;
+    for (unsigned i = 0; i < OWNERS && !w.rows[n->incarnation].dead; i++)
+        if (n->goes[i]) {
+            assert_int_equal(w.home[i], n->incarnation);
+            w.home[i] = 0;
+            w.moves++;
+        }
+    memset(n->goes, 0, sizeof n->goes);
+    n->leaves = false;
+}
+
+static void leave_some(struct node *n)
+{
+    struct slots idle, some = {0};
+    if (n->leaves || n->restores || w.outage || n->cut)
+        return;
+    hub_find_idle(&n->kit.hub, &idle);
+    for (unsigned i = 0; i < OWNERS; i++)
+        if (n->mine[i] && slots_has(&idle, slot_of(str_of(names[i]))) && chance(50)) {
+            n->goes[i] = true;
+            n->mine[i] = false;
+            slots_add(&some, slot_of(str_of(names[i])));
+            n->leaves = true;
+        }
+    if (!n->leaves)
+        return;
+    hub_leave(&n->kit.hub, &some);
+    n->staged.done = on_staged;
+    journal_wait(&n->kit.hub.journal, &n->staged);
+}
+
+static void node_step(struct node *n)
+{
+    if (n->incarnation == 0 || n->paused)
+        return;
+    w.running = n;
+    kit_now = &n->kit;
+    if (n->half) { /* answers of the store are there, and what follows from them is done at once */
+        n->half = false;
+        for (unsigned i = pick(8); i > 0 && kit_step(&n->kit); i--)
+            ;
+        turn_second_half(n);
+        return;
+    }
+    beat(n);
+    if (n->n_fenced > 0) {
+        w.fenced++;
+        node_close(n);
+        return;
+    }
+    restore_some(n);
+    turn_first_half(n);
+    if (!w.healing && chance(2)) { /* it stands still inside a turn */
+        n->half = n->paused = true;
+        return;
+    }
+    for (unsigned i = pick(4) + (w.healing ? 50 : 0); i > 0 && kit_step(&n->kit); i--)
+        ;
+    turn_second_half(n);
+}
+
+/* --- clients ---------------------------------------------------------------------------------- */
+
+static struct node *node_of(int64_t incarnation)
+{
+    for (size_t i = 0; i < w.n_nodes; i++)
+        if (incarnation && w.nodes[i]->incarnation == incarnation)
+            return w.nodes[i];
+    return NULL;
+}
+
+static void reader_say(struct reader *r, const char *line)
+{
+    kit_now = &r->node->kit;
+    w.running = r->node;
+    session_receive(&r->client->session, str_of(line));
+}
+
+/* Mostly where the owner's home is, sometimes anywhere. */
+static struct reader *reader_new(unsigned owner)
+{
+    struct node *n = chance(90) ? node_of(w.home[owner]) : w.nodes[pick((unsigned)w.n_nodes)];
+    if (!n || n->incarnation == 0 || n->paused || w.n_readers == READERS)
+        return NULL;
+    struct reader *r = xcalloc(sizeof *r);
+    r->client = xcalloc(sizeof *r->client);
+    r->client->kit = &n->kit;
+    r->node = n;
+    r->owner = owner;
+    snprintf(r->client->owner, sizeof r->client->owner, "%s", names[owner]);
+    session_init(&r->client->session, &n->kit.hub, &client_ops, r->client);
+    w.readers[w.n_readers++] = r;
+    reader_say(r, json("{'type':'hello'}"));
+    for (size_t i = 0; i < w.n_tasks; i++) {
+        char line[256];
+        if (w.tasks[i].owner != owner || (w.tasks[i].ended && !chance(10)))
+            continue;
+        snprintf(line, sizeof line,
+                 json("{'type':'resume','id':'r','conversation_id':'c','task_id':'%s','after':%u}"),
+                 w.tasks[i].id, pick((unsigned)w.tasks[i].n + 1));
+        reader_say(r, line);
+    }
+    return r;
+}
+
+static void ask_key(struct reader *r)
+{
+    char line[256];
+    int key = w.key_of[r->owner];
+    if (w.key_task[r->owner][key] >= 0) {
+        if (w.healing || key + 1 == 24)
+            return;
+        key = ++w.key_of[r->owner];
+    }
+    snprintf(line, sizeof line,
+             json("{'type':'chat','id':'%d','conversation_id':'c','message':'x',"
+                  "'when_busy':'enqueue','request_key':'k%d'}"),
+             key, key);
+    reader_say(r, line);
+}
+
+static void clients_act(void)
+{
+    if (w.n_readers < 6 || chance(30))
+        (void)reader_new(pick(OWNERS));
+    if (w.n_readers == 0)
+        return;
+    size_t i = pick((unsigned)w.n_readers);
+    struct reader *r = w.readers[i];
+    if (r->node->paused && !chance(20))
+        return; /* what is sent now is read when it goes on */
+    if (chance(60))
+        ask_key(r);
+    else if (!r->node->paused && chance(50))
+        reader_drop(i);
+}
+
+static void agents_act(struct node *n)
+{
+    struct kit *k = &n->kit;
+    if (n->incarnation == 0 || n->paused || k->n_runs == 0)
+        return;
+    kit_now = k;
+    w.running = n;
+    for (size_t i = k->n_runs; i-- > 0;) {
+        struct run *r = k->runs[i];
+        if (r->freed || !r->wants_more || !(w.healing || chance(30)))
+            continue;
+        if (!w.healing && chance(80))
+            r->wants_more =
+                r->events->on_line(r->task, STR("{\"type\":\"token\",\"text\":\"word\"}"));
+        else
+            r->events->on_end(r->task, RUN_DONE, STR_NULL);
+    }
+}
+
+/* --- lives ------------------------------------------------------------------------------------ */
+
+static void misfortune(struct node *n)
+{
+    unsigned what = pick(400);
+    if (n->incarnation == 0) {
+        if (chance(20))
+            node_open(n);
+        return;
+    }
+    if (n->paused && chance(6)) {
+        n->paused = false;
+        w.zombies += w.rows[n->incarnation].dead;
+    } else if (what < 2) {
+        n->paused = true;
+    } else if (what < 4 && !n->paused) {
+        node_close(n);
+    } else if (what < 7) {
+        n->cut = !n->cut;
+    } else if (what == 7) {
+        w.outage = !w.outage;
+    } else if (what < 20 && !n->paused) {
+        kit_now = &n->kit;
+        w.running = n;
+        leave_some(n);
+    }
+    if (w.outage && chance(5))
+        w.outage = false;
+    if (n->cut && chance(5))
+        n->cut = false;
+}
+
+static void life_step(void)
+{
+    w.now += 20 + pick(400);
+    for (size_t i = 0; i < w.n_nodes; i++) {
+        misfortune(w.nodes[i]);
+        agents_act(w.nodes[i]);
+        node_step(w.nodes[i]);
+    }
+    clients_act();
+}
+
+/* Everything works again: in the end each key has its task, and each task its end. */
+static bool is_whole(void)
+{
+    for (unsigned i = 0; i < OWNERS; i++)
+        if (w.key_task[i][w.key_of[i]] < 0)
+            return false;
+    for (size_t i = 0; i < w.n_tasks; i++)
+        if (!w.tasks[i].ended)
+            return false;
+    return true;
+}
+
+static void heal(void)
+{
+    w.outage = false;
+    w.healing = true;
+    for (size_t i = 0; i < w.n_nodes; i++) {
+        w.nodes[i]->paused = w.nodes[i]->cut = false;
+        if (w.nodes[i]->incarnation == 0)
+            node_open(w.nodes[i]);
+    }
+    for (unsigned round = 0; round < 2000 && !is_whole(); round++) {
+        w.now += 300;
+        for (size_t i = 0; i < w.n_nodes; i++) {
+            if (w.nodes[i]->incarnation == 0)
+                node_open(w.nodes[i]);
+            agents_act(w.nodes[i]);
+            node_step(w.nodes[i]);
+        }
+        if (w.n_readers > 100)
+            reader_drop(pick((unsigned)w.n_readers));
+        struct reader *r = reader_new(round % OWNERS);
+        if (r)
+            ask_key(r);
+    }
+    assert_true(is_whole());
+}
+
+static void kit_runs_free(struct kit *k)
+{
+    for (size_t i = 0; i < k->n_runs; i++) {
+        assert_true(k->runs[i]->freed);
+        buf_done(&k->runs[i]->history);
+        buf_done(&k->runs[i]->delivered);
+        free(k->runs[i]);
+    }
+}
+
+static void live(uint64_t seed, size_t n_nodes, unsigned steps)
+{
+    memset(&w, 0, sizeof w);
+    w.random = kit_random_state = seed;
+    w.memory = store_memory_new();
+    w.now = 1000;
+    w.n_rows = 1;
+    w.n_nodes = n_nodes;
+    memset(w.key_task, 0xff, sizeof w.key_task);
+    for (size_t i = 0; i < n_nodes; i++) {
+        w.nodes[i] = xcalloc(sizeof *w.nodes[i]);
+        node_open(w.nodes[i]);
+    }
+    for (unsigned i = 0; i < steps; i++)
+        life_step();
+    heal();
+    for (size_t i = 0; i < n_nodes; i++) {
+        if (w.nodes[i]->incarnation)
+            node_close(w.nodes[i]);
+        kit_runs_free(&w.nodes[i]->kit);
+        free(w.nodes[i]);
+    }
+    store_memory_ops.close(w.memory);
+    for (size_t i = 0; i < w.n_tasks; i++) {
+        for (size_t k = 0; k < w.tasks[i].n; k++)
+            free(w.tasks[i].lines[k]);
+        free(w.tasks[i].lines);
+    }
+}
+
+static void test_several_hubs_keep_the_promises_in_random_lives(void **state)
+{
+    (void)state;
+    const char *lives = getenv("HOLDFAST_MODEL_LIVES");
+    unsigned n = lives ? (unsigned)strtoul(lives, NULL, 10) : 200;
+    unsigned takeovers = 0, moves = 0, fenced = 0, lines = 0, zombies = 0;
+    uint64_t seed = t_seed();
+    for (unsigned i = 0; i < OWNERS; i++)
+        snprintf(names[i], sizeof names[i], "o%u", i);
+    for (unsigned i = 0; i < n; i++) {
+        print_message("life %u\n", i);
+        live(seed + i, 2 + i % 2, 400);
+        takeovers += w.takeovers;
+        moves += w.moves;
+        fenced += w.fenced;
+        lines += w.lines;
+        zombies += w.zombies;
+    }
+    print_message("%u lives: %u takeovers, %u moves, %u fenced, %u zombies, %u lines\n", n,
+                  takeovers, moves, fenced, zombies, lines);
+    if (n >= 100)
+        assert_true(takeovers > n && moves > n && fenced > n / 10 && zombies > n / 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_several_hubs_keep_the_promises_in_random_lives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
