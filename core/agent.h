@@ -13,6 +13,7 @@
 
 #include "core/budget.h"
 #include "proto/agent_line.h"
+#include "proto/trace.h"
 
 struct tool;
 struct run;    /* defined by the adapter */
@@ -35,6 +36,8 @@ struct run_spec {
     struct str turns;    /* ids of the tasks in the history, with blanks between */
     struct str parent;   /* JSON object */
     struct str metadata; /* JSON object or "null" */
+    /* The task's own span, for whatever the run asks; NULL: there is nothing to hand on. */
+    const struct trace_context *trace;
     unsigned attempt;    /* 1; of a task that goes on over a restart, that of task.resumed */
 };
 

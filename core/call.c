@@ -57,8 +57,10 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
     c->req = *req;
     *req = (struct request){0};
     c->session = who->session;
-    if (h->o.told && who->from)
+    if ((h->o.told || h->o.home) && who->from)
         c->from = xstrdup(str_of(who->from));
+    if (who->traceparent && c->req.verb == VERB_CHAT)
+        c->traceparent = xstrdup(str_of(who->traceparent));
     c->reply = reply;
     c->arg = arg;
     c->replied = &replied;
@@ -87,6 +89,7 @@ static void done(struct call *c)
     if (c->replied)
         *c->replied = true;
     list_remove(&c->waits);
+    list_remove(&c->naming);
     if (c->conversation)
         conversation_unref(c->conversation);
     owner_unref(c->hub, c->owner);
@@ -95,6 +98,7 @@ static void done(struct call *c)
     buf_done(&c->out);
     placing_free(c->placing);
     free(c->from);
+    free(c->traceparent);
     free(c);
 }
 
@@ -208,6 +212,7 @@ static void on_patience(struct timer *timer)
 void calls_init(struct hub *h)
 {
     list_init(&h->waiting_calls);
+    list_init(&h->naming);
     h->patience.fire = on_patience;
 }
 

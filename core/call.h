@@ -32,12 +32,14 @@ struct asker {
     struct owner *quota; /* against whom live tasks count: the owner, or all guests of an address */
     struct session *session; /* where subscriptions go; NULL for HTTP */
     const char *from;        /* its address, or "operator"; NULL: nobody needs to know */
+    const char *traceparent; /* of the request's head; NULL: none */
 };
 
 struct call {
     struct hub *hub;
     struct owner *owner, *quota;
-    char *from; /* of the asker, when the hub tells of requests */
+    char *from;        /* of the asker, when this hub or another node's tells of requests */
+    char *traceparent; /* of a chat; NULL: none */
     struct request req;
     struct session *session; /* where subscriptions go; NULL for HTTP, or when it has ended */
     call_reply_fn reply;     /* NULL when nobody waits for it any more */
@@ -52,11 +54,18 @@ struct call {
     size_t at;      /* ack: the id that is being looked up; chat: the part */
     struct opening *opening; /* open: held until its snapshot is ready */
     struct placing *placing; /* chat: where it goes; NULL: at the tip */
-    struct list waits;       /* in the hub's list, while it waits for a commit */
-    bool asked_again;        /* an answer of the store was out of date */
-    bool is_away;            /* it is carried out, counted and told at its owner's home */
-    msec_t retry_after_ms;   /* of a refusal; 0: the usual value */
-    bool *replied;           /* while hub_request is on the stack */
+    struct list naming;      /* in the hub's list, while a chat's files may end */
+    struct chat_files {
+        struct str parts; /* that name them; NULL: none was looked up */
+        bool ended;       /* one may have ended since then */
+        void (*then)(struct call *c);
+        void (*refuse)(struct call *c, enum error e, const char *message);
+    } files;
+    struct list waits;     /* in the hub's list, while it waits for a commit */
+    bool asked_again;      /* an answer of the store was out of date */
+    bool is_away;          /* it is carried out, counted and told at its owner's home */
+    msec_t retry_after_ms; /* of a refusal; 0: the usual value */
+    bool *replied;         /* while hub_request is on the stack */
 };
 
 /* Carries the request out; takes its memory.  Returns the call when it waits, NULL when it has
@@ -144,6 +153,17 @@ void placing_free(struct placing *p);
 /* The message with that id in the answer about a turn, or else the turn's answer, or its
  * question. */
 const struct message_record *turn_find(const struct answer *answer, struct str id);
+
+/* The files of a chat (chat_files.c): then is called in a turn in which each file that the parts
+ * name is there, and c->out has the parts with what is known of each; else refuse.  The parts'
+ * bytes must last as long as the call. */
+void chat_files_find(struct call *c, struct str parts, void (*then)(struct call *c),
+                     void (*refuse)(struct call *c, enum error e, const char *message));
+bool chat_files_are_found(const struct call *c, struct str parts); /* and nothing has ended since */
+/* The task names them: they live as long as it does. */
+void chat_files_use(struct call *c, struct task *t, struct str parts);
+/* journal_put, for a change that may end files: of a conversation, or of all without an owner. */
+struct op *chat_files_end(struct hub *h, const struct op *op);
 
 /* Request keys (verb_chat.c). */
 struct map_key claim_key(const struct map_node *node);

@@ -58,10 +58,11 @@ struct hub_options {
     void (*damaged)(const char *task_id, uint64_t seq);
     /* Called when a task was created, when it runs, and when it has ended, each time after the
      * commit; the record is valid during the call.  NULL: nobody needs to know. */
-    void (*reported)(const struct task_record *task);
+    void (*reported)(void *arg, const struct task_record *task);
     /* Called when a task is about to go on after a restart; retracted: the bytes of text that are
      * withdrawn.  NULL: nobody needs to know. */
-    void (*resumed)(const struct task_record *task, unsigned attempt, uint64_t retracted);
+    void (*resumed)(void *arg, const struct task_record *task, unsigned attempt,
+                    uint64_t retracted);
     /* Called when the store is another process's now: this one must stop at once, without another
      * word to anybody.  NULL: the store has one user. */
     void (*fenced)(void *arg);
@@ -75,11 +76,16 @@ struct hub_options {
     /* Called when a request is over, with what it was answered: before its memory goes.  NULL:
      * nobody needs to know. */
     void (*told)(void *arg, const struct call *c, enum error e);
-    void *arg; /* of deleted, fenced, trusted and told */
+    void *arg; /* of these */
     /* The way to owners who are served elsewhere; NULL: all are served here. */
     const struct home_port *home;
     /* Appends a file of the time zone database (proto/tz.h); NULL: there is only UTC. */
     bool (*zone_read)(struct str name, struct buf *out);
+    bool traced;        /* spans are made (core/task_trace.h) … */
+    double trace_share; /* … of so many of the traces that begin here: 0 to 1 */
+    /* Called with each event of a task but its text, as it is staged.  NULL: nobody needs to
+     * know. */
+    void (*happened)(void *arg, const struct task *t, enum event_type event, struct str data);
 };
 
 enum hub_limit {
@@ -184,6 +190,7 @@ struct hub {
     struct list notice_puts;   /* of sources other than tasks: not committed (notice_source.c) */
     bool notices_may_go;       /* room was made since they were looked at */
     struct list waiting_calls; /* calls that wait for a commit */
+    struct list naming;        /* chats whose files were looked up, and may end (chat_files.c) */
     struct timer patience;     /* runs while commits fail: ends their waiting */
     struct timer notice_join;  /* armed: a turn waits for notices that may join it */
     struct list zones;         /* time zones that were read (schedule.c) */

@@ -5,7 +5,8 @@
  *   1. tails: the journal's unsealed lines, by task; notices that were not told yet;
  *   2. live tasks: each is adopted with its tail; one that never ran waits for its start; all that
  *      is known of one that ran is read: its notes, its events from its blocks and its tail, its
- *      inbox.  Then it goes on, or ends as an orphan (task_resume.c);
+ *      inbox.  Then it goes on, or ends as an orphan (task_resume.c).  Some are read at once: one
+ *      by one, a start would wait for the store's thread three times for each task;
  *   3. tails of ended tasks are sealed;
  *   4. when all of it is committed, the hub is ready, and runs begin again. */
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "core/task_parts.h"
 
 #define PAGE 256
+#define AT_ONCE 32 /* tasks that are read */
 
 struct restore {
     struct hub *hub;
@@ -26,11 +28,22 @@ struct restore {
     size_t n_tails, next_tail, next_seal;
     struct task **tasks;
     size_t n_tasks, next_task;
+    size_t n_reading;
+    bool asks;  /* in the loop of read_some, into which a hub that closes answers at once */
+    int failed; /* the first status of a task that cannot be read */
     uint64_t after;
-    struct block **notes; /* of the task whose turn it is, by number */
-    size_t n_notes, next_note;
     char *revoked; /* the last owner of the previous page */
     struct waiter waiter;
+};
+
+/* A task that is being read. */
+struct reading {
+    struct restore *restore;
+    struct task *task;
+    struct block *tail;
+    uint64_t after;
+    struct block **notes; /* by number */
+    size_t n_notes, next_note;
 };
 
 static const struct slots *slots_asked(const struct restore *r)
@@ -38,13 +51,13 @@ static const struct slots *slots_asked(const struct restore *r)
     return r->hub->o.shared ? &r->slots : NULL;
 }
 
-static void drop_notes(struct restore *r)
+static void drop_notes(struct reading *d)
 {
-    for (size_t i = 0; i < r->n_notes; i++)
-        block_free(r->notes[i]);
-    free(r->notes);
-    r->notes = NULL;
-    r->n_notes = r->next_note = 0;
+    for (size_t i = 0; i < d->n_notes; i++)
+        block_free(d->notes[i]);
+    free(d->notes);
+    d->notes = NULL;
+    d->n_notes = d->next_note = 0;
 }
 
 /* After a failure the slots stay closed: tasks that were adopted but not repaired must not
@@ -63,14 +76,12 @@ static void repair_finish(struct restore *r, int status)
         else if (status == 0 && t->phase == PHASE_RESUMING)
             list_push(&r->hub->resuming, &t->in_wait);
     }
-    struct hub *h = r->hub;
-    drop_notes(r);
+    if (status == 0)
+        retention_begin(&r->hub->retention);
     free(r->tails);
     free(r->tasks);
     free(r->revoked);
     free(r);
-    if (status == 0)
-        retention_begin(&h->retention);
     ready(arg, status);
 }
 
@@ -131,26 +142,27 @@ static void seal_some(struct restore *r)
 
 /* --- 2 ---------------------------------------------------------------------------------------- */
 
-static void repair_next(struct restore *r);
+static void read_some(struct restore *r);
 
 /* The notes that were staged before that event. */
-static void recall_notes(struct restore *r, struct task *t, uint64_t before)
+static void recall_notes(struct reading *d, uint64_t before)
 {
-    for (; r->next_note < r->n_notes; r->next_note++) {
-        const struct block *b = r->notes[r->next_note];
+    for (; d->next_note < d->n_notes; d->next_note++) {
+        const struct block *b = d->notes[d->next_note];
         if (b->first >= NOTE_FIRST && b->last >= before)
             return;
-        task_past_note(t, b->first, b->last, (struct str){b->bytes, b->len});
+        task_past_note(d->task, b->first, b->last, (struct str){b->bytes, b->len});
     }
 }
 
 /* Replays an event of the task: for its output, for clients that repeat an answer, and for its run
  * when that goes on. */
-static void recall_event(struct restore *r, struct task *t, const struct event_parts *event)
+static void recall_event(struct reading *d, const struct event_parts *event)
 {
+    struct task *t = d->task;
     struct task_work *w = task_work(t);
     if (w->past)
-        recall_notes(r, t, event->seq);
+        recall_notes(d, event->seq);
     said_line(&w->said, event);
     if (event->event == EVENT_INPUT_REQUIRED || event->event == EVENT_INPUT_RECEIVED)
         task_restore_question(t, event);
@@ -158,18 +170,163 @@ static void recall_event(struct restore *r, struct task *t, const struct event_p
         task_past_event(t, event);
 }
 
-static void recall_lines(struct restore *r, struct task *t, struct str lines)
+static void recall_lines(struct reading *d, struct str lines)
 {
-    t->bytes += lines.n;
+    d->task->bytes += lines.n;
     while (lines.n > 0) {
         const char *newline = memchr(lines.p, '\n', lines.n);
         size_t n = newline ? (size_t)(newline - lines.p) + 1 : lines.n;
         struct event_parts event;
         if (event_line_split((struct str){lines.p, n}, &event))
-            recall_event(r, t, &event);
+            recall_event(d, &event);
         lines.p += n;
         lines.n -= n;
     }
+}
+
+/* False when its tail ends before the head in its record: later numbers would be given twice. */
+static bool conclude(struct reading *d)
+{
+    struct hub *h = d->restore->hub;
+    struct task *t = d->task;
+    const struct block *tail = d->tail;
+    uint64_t head = t->stream->head;
+    if (tail && tail->last < head)
+        return false;
+    if (!tail && d->after < head) {
+        hub_tell_damage(h, t->stream->task_id, d->after + 1);
+        task_past_is_unreadable(t);
+        d->after = head;
+    }
+    stream_set(t->stream, t->stream->first, tail ? tail->first - 1 : d->after, false);
+    if (tail) {
+        recall_lines(d, (struct str){tail->bytes, tail->len});
+        stream_set_tail(t->stream, tail);
+        journal_want_seal(&h->journal, t->stream);
+    }
+    if (t->work && t->work->past)
+        recall_notes(d, UINT64_MAX);
+    if (t->phase != PHASE_PENDING || t->staged.cancel_requested_at)
+        task_past_end(t);
+    return true;
+}
+
+static void reading_finish(struct reading *d, int status)
+{
+    struct restore *r = d->restore;
+    if (status == 0 && !r->failed && !conclude(d))
+        status = STORE_CORRUPT;
+    if (status < 0 && !r->failed)
+        r->failed = status;
+    drop_notes(d);
+    block_free(d->tail);
+    free(d);
+    r->n_reading--;
+    read_some(r);
+}
+
+static void ask_inbox(struct reading *d);
+
+static void on_inbox(void *arg, int status, struct answer *answer)
+{
+    struct reading *d = arg;
+    if (status < 0) {
+        reading_finish(d, status);
+        return;
+    }
+    for (size_t i = 0; i < answer->n_blocks; i++)
+        task_restore_message(d->task, answer->blocks[i]->first,
+                             (struct str){answer->blocks[i]->bytes, answer->blocks[i]->len});
+    if (answer->more)
+        ask_inbox(d);
+    else
+        reading_finish(d, 0);
+}
+
+static void ask_inbox(struct reading *d)
+{
+    const struct task *t = d->task;
+    hub_query(d->restore->hub,
+              &(struct query){.kind = QUERY_INBOX,
+                              .task_key = task_key(t),
+                              .after = t->work ? t->work->inbox_position : 0},
+              on_inbox, d);
+}
+
+static void read_blocks(struct reading *d);
+
+static void on_blocks(void *arg, int status, struct answer *answer)
+{
+    struct reading *d = arg;
+    struct task *t = d->task;
+    if (status < 0 && status != STORE_CORRUPT) {
+        reading_finish(d, status);
+        return;
+    }
+    bool sound = status == 0;
+    for (size_t i = 0; i < answer->n_blocks && sound; i++) {
+        const struct block *b = answer->blocks[i];
+        sound = b->first == d->after + 1 && stream_owns(t->stream, b);
+        if (sound) {
+            recall_lines(d, (struct str){b->bytes, b->len});
+            d->after = b->last;
+        }
+    }
+    if (sound && answer->n_blocks > 0) {
+        read_blocks(d);
+        return;
+    }
+    if (!sound) { /* it ends with the readable events; numbering continues after the lost ones */
+        hub_tell_damage(d->restore->hub, t->stream->task_id, d->after + 1);
+        task_past_is_unreadable(t);
+        d->after = t->stream->head;
+    }
+    ask_inbox(d);
+}
+
+static void read_blocks(struct reading *d)
+{
+    hub_query(d->restore->hub,
+              &(struct query){.kind = QUERY_BLOCKS,
+                              .task_key = task_key(d->task),
+                              .after = d->after,
+                              .max_bytes = 1 << 20},
+              on_blocks, d);
+}
+
+static void ask_notes(struct reading *d);
+
+/* Notes that cannot be read cost their task, and no other. */
+static void on_notes(void *arg, int status, struct answer *answer)
+{
+    struct reading *d = arg;
+    if (status < 0 && status != STORE_CORRUPT) {
+        reading_finish(d, status);
+        return;
+    }
+    if (status < 0) {
+        drop_notes(d);
+        task_past_is_unreadable(d->task);
+    } else {
+        d->notes = xrealloc(d->notes, (d->n_notes + answer->n_blocks + 1) * sizeof(struct block *));
+        for (size_t i = 0; i < answer->n_blocks; i++) {
+            d->notes[d->n_notes++] = answer->blocks[i];
+            answer->blocks[i] = NULL;
+        }
+    }
+    if (status == 0 && answer->more)
+        ask_notes(d);
+    else
+        read_blocks(d);
+}
+
+static void ask_notes(struct reading *d)
+{
+    hub_query(d->restore->hub,
+              &(struct query){.kind = QUERY_NOTES,
+                              .task_key = task_key(d->task),
+                              .after = d->n_notes ? d->notes[d->n_notes - 1]->first : 0},
+              on_notes, d);
 }
 
 /* Both lists are ordered by task key, so one walk finds all. */
@@ -184,157 +341,33 @@ static struct block *take_tail(struct restore *r, int64_t key)
     return b;
 }
 
-/* False when its tail ends before the head in its record: later numbers would be given twice. */
-static bool repair_conclude(struct restore *r, struct task *t)
+static void read_next(struct restore *r)
 {
-    struct block *tail = take_tail(r, task_key(t));
-    uint64_t head = t->stream->head;
-    if (tail && tail->last < head) {
-        block_free(tail);
-        return false;
-    }
-    if (!tail && r->after < head) {
-        hub_tell_damage(r->hub, t->stream->task_id, r->after + 1);
-        task_past_is_unreadable(t);
-        r->after = head;
-    }
-    stream_set(t->stream, t->stream->first, tail ? tail->first - 1 : r->after, false);
-    if (tail) {
-        recall_lines(r, t, (struct str){tail->bytes, tail->len});
-        stream_set_tail(t->stream, tail);
-        block_free(tail);
-        journal_want_seal(&r->hub->journal, t->stream);
-    }
+    struct task *t = r->tasks[r->next_task++];
+    struct reading *d = xcalloc(sizeof *d);
+    *d = (struct reading){.restore = r, .task = t, .tail = take_tail(r, task_key(t))};
+    r->n_reading++;
     if (t->work && t->work->past)
-        recall_notes(r, t, UINT64_MAX);
-    if (t->phase != PHASE_PENDING || t->staged.cancel_requested_at)
-        task_past_end(t);
-    return true;
-}
-
-static void ask_inbox(struct restore *r);
-
-static void on_inbox(void *arg, int status, struct answer *answer)
-{
-    struct restore *r = arg;
-    if (status < 0) {
-        repair_finish(r, status);
-        return;
-    }
-    struct task *t = r->tasks[r->next_task];
-    for (size_t i = 0; i < answer->n_blocks; i++)
-        task_restore_message(t, answer->blocks[i]->first,
-                             (struct str){answer->blocks[i]->bytes, answer->blocks[i]->len});
-    if (answer->more) {
-        ask_inbox(r);
-        return;
-    }
-    r->next_task++;
-    if (repair_conclude(r, t))
-        repair_next(r);
+        ask_notes(d);
     else
-        repair_finish(r, STORE_CORRUPT);
+        read_blocks(d);
 }
 
-static void ask_inbox(struct restore *r)
+/* After a failure no further task is read, but those that are, are awaited. */
+static void read_some(struct restore *r)
 {
-    const struct task *t = r->tasks[r->next_task];
-    hub_query(r->hub,
-              &(struct query){.kind = QUERY_INBOX,
-                              .task_key = task_key(t),
-                              .after = t->work ? t->work->inbox_position : 0},
-              on_inbox, r);
-}
-
-static void read_blocks(struct restore *r);
-
-static void on_blocks(void *arg, int status, struct answer *answer)
-{
-    struct restore *r = arg;
-    struct task *t = r->tasks[r->next_task];
-    if (status < 0 && status != STORE_CORRUPT) {
-        repair_finish(r, status);
+    if (r->asks)
         return;
-    }
-    bool sound = status == 0;
-    for (size_t i = 0; i < answer->n_blocks && sound; i++) {
-        const struct block *b = answer->blocks[i];
-        sound = b->first == r->after + 1 && stream_owns(t->stream, b);
-        if (sound) {
-            recall_lines(r, t, (struct str){b->bytes, b->len});
-            r->after = b->last;
-        }
-    }
-    if (sound && answer->n_blocks > 0) {
-        read_blocks(r);
+    r->asks = true;
+    while (!r->failed && r->next_task < r->n_tasks && r->n_reading < AT_ONCE)
+        read_next(r);
+    r->asks = false;
+    if (r->n_reading > 0)
         return;
-    }
-    if (!sound) { /* it ends with the readable events; numbering continues after the lost ones */
-        hub_tell_damage(r->hub, t->stream->task_id, r->after + 1);
-        task_past_is_unreadable(t);
-        r->after = t->stream->head;
-    }
-    ask_inbox(r);
-}
-
-static void read_blocks(struct restore *r)
-{
-    hub_query(r->hub,
-              &(struct query){.kind = QUERY_BLOCKS,
-                              .task_key = task_key(r->tasks[r->next_task]),
-                              .after = r->after,
-                              .max_bytes = 1 << 20},
-              on_blocks, r);
-}
-
-static void ask_notes(struct restore *r);
-
-/* Notes that cannot be read cost their task, and no other. */
-static void on_notes(void *arg, int status, struct answer *answer)
-{
-    struct restore *r = arg;
-    if (status < 0 && status != STORE_CORRUPT) {
-        repair_finish(r, status);
-        return;
-    }
-    if (status < 0) {
-        drop_notes(r);
-        task_past_is_unreadable(r->tasks[r->next_task]);
-    } else {
-        r->notes = xrealloc(r->notes, (r->n_notes + answer->n_blocks + 1) * sizeof(struct block *));
-        for (size_t i = 0; i < answer->n_blocks; i++) {
-            r->notes[r->n_notes++] = answer->blocks[i];
-            answer->blocks[i] = NULL;
-        }
-    }
-    if (status == 0 && answer->more)
-        ask_notes(r);
+    if (r->failed)
+        repair_finish(r, r->failed);
     else
-        read_blocks(r);
-}
-
-static void ask_notes(struct restore *r)
-{
-    hub_query(r->hub,
-              &(struct query){.kind = QUERY_NOTES,
-                              .task_key = task_key(r->tasks[r->next_task]),
-                              .after = r->n_notes ? r->notes[r->n_notes - 1]->first : 0},
-              on_notes, r);
-}
-
-static void repair_next(struct restore *r)
-{
-    r->after = 0;
-    drop_notes(r);
-    if (r->next_task == r->n_tasks) {
         seal_some(r);
-        return;
-    }
-    const struct task_work *w = r->tasks[r->next_task]->work;
-    if (w && w->past)
-        ask_notes(r);
-    else
-        read_blocks(r);
 }
 
 /* The rest of core relies on this without checking again. */
@@ -372,7 +405,7 @@ static void on_schedules(void *arg, int status, struct answer *answer)
     if (answer->more)
         ask_schedules(r);
     else
-        repair_next(r);
+        read_some(r);
 }
 
 static void ask_schedules(struct restore *r)

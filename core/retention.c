@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "core/call.h"
 #include "core/hub.h"
 
 struct quota {
@@ -107,13 +108,13 @@ static bool stage(struct retention *r, const struct task_record *t, bool whole, 
                              .owner = xstrdup(t->owner),
                              .conversation_id = xstrdup(t->conversation_id)};
     memcpy(gone->task_id, t->task_id.p, TASK_ID_LEN);
-    journal_put(&h->journal, &(struct op){.kind = whole ? OP_TASK_REMOVE : OP_EVENTS_REMOVE,
-                                          .task_key = t->key,
-                                          .owner = t->owner,
-                                          .conversation_id = t->conversation_id,
-                                          .task_id = t->task_id,
-                                          .freed = t->event_bytes,
-                                          .at = before});
+    chat_files_end(h, &(struct op){.kind = whole ? OP_TASK_REMOVE : OP_EVENTS_REMOVE,
+                                   .task_key = t->key,
+                                   .owner = t->owner,
+                                   .conversation_id = t->conversation_id,
+                                   .task_id = t->task_id,
+                                   .freed = t->event_bytes,
+                                   .at = before});
     return true;
 }
 

@@ -309,7 +309,7 @@ static void carry_out(struct session *s, struct pending *p)
     else if (p->req.verb == VERB_HELLO)
         hello(s, &p->req);
     else
-        s->call = hub_request(s->hub, &(struct asker){s->owner, s->quota, s, s->from}, &p->req,
+        s->call = hub_request(s->hub, &(struct asker){s->owner, s->quota, s, s->from, NULL}, &p->req,
                               on_reply, s);
     drop_pending(p);
 }

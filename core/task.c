@@ -68,6 +68,7 @@ static void put_question(struct task *t, const struct task_plan *plan)
                                .parent_id = plan->parent_id,
                                .behind = plan->behind,
                                .content = plan->input,
+                               .parts = plan->parts,
                                .role = task_type(t) == TYPE_NOTICE ? ROLE_SYSTEM : ROLE_USER};
     if (plan->question_id.p)
         conversation_branch(t->conversation, plan->question_id, task_id_of(t));
@@ -288,6 +289,8 @@ uint64_t task_event(struct task *t, enum event_type event, struct str data)
     if (t->work)
         t->work->heard_ms = t->hub->clock.now_ms;
     journal_dirty(&t->hub->journal, t->stream, bytes);
+    if (t->hub->o.happened && event != EVENT_TOKEN && event != EVENT_THINKING)
+        t->hub->o.happened(t->hub->o.arg, t, event, data);
     return seq;
 }
 
@@ -366,7 +369,7 @@ static void report(const struct task *t)
 {
     struct task_record view = task_view(t);
     if (t->hub->o.reported)
-        t->hub->o.reported(&view);
+        t->hub->o.reported(t->hub->o.arg, &view);
 }
 
 static void shown_new(struct task *t)

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "core/task_trace.h"
+
 static struct task *find_relative(const struct task *t, struct str id)
 {
     struct stream *s = hub_find_stream(t->hub, task_owner(t), task_conversation_id(t), id);
@@ -54,6 +56,19 @@ static void put_child_event(struct task *t, const struct task *child, struct str
     buf_done(&data);
 }
 
+/* A child's metadata: its span goes below its parent's. */
+static struct str put_trace(const struct task *t, struct buf *out)
+{
+    struct task_trace trace;
+    if (!task_trace_of(task_id_of(t), task_field(t, FIELD_metadata), t->hub->o.traced,
+                       t->hub->o.trace_share, &trace))
+        return STR_NULL;
+    buf_puts(out, "{\"" METADATA_TRACE "\":\"");
+    traceparent_put(out, &trace.own);
+    buf_puts(out, "\"}");
+    return buf_str(out);
+}
+
 void task_spawn(struct task *t, const struct agent_line *line)
 {
     const struct agent *a = hub_find_agent(t->hub, line->agent);
@@ -71,7 +86,7 @@ void task_spawn(struct task *t, const struct agent_line *line)
         task_answer_error(t, line->call_id, ERR_CONFLICT, "a live task has that name");
         return;
     }
-    struct buf ancestors = {0};
+    struct buf ancestors = {0}, metadata = {0};
     buf_putstr(&ancestors, task_field(t, FIELD_ancestors));
     buf_putstr(&ancestors, task_id_of(t));
     struct task_plan plan = {.ancestors = buf_str(&ancestors),
@@ -83,11 +98,13 @@ void task_spawn(struct task *t, const struct agent_line *line)
                              .input = line->input,
                              .name = line->name,
                              .description = line->description,
+                             .metadata = put_trace(t, &metadata),
                              .parent_task_id = task_id_of(t),
                              .parent_call_id = line->call_id,
                              .parent_agent_id = task_field(t, FIELD_agent)};
     struct task *child = task_create(t->hub, &plan);
     buf_done(&ancestors);
+    buf_done(&metadata);
     put_child_event(t, child, line->call_id);
     struct buf answer = {0};
     task_begin_answer(&answer, "child", line->call_id);

@@ -261,7 +261,7 @@ static void go_on(struct task *t)
     task_review_questions(t); /* stages the row */
     if (t->hub->o.resumed) {
         struct task_record rec = task_staged(t);
-        t->hub->o.resumed(&rec, w->attempt, withdrawn);
+        t->hub->o.resumed(t->hub->o.arg, &rec, w->attempt, withdrawn);
     }
 }
 

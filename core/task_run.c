@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/task_trace.h"
 #include "proto/parts.h"
 
 /* First in, first out: it starts when no other chat or notice task of the conversation is under
@@ -266,6 +267,9 @@ void task_run(struct task *t)
                             .parent = buf_str(&parent),
                             .metadata = rec.metadata.p ? rec.metadata : STR("null"),
                             .attempt = w->attempt ? w->attempt : 1};
+    struct task_trace trace;
+    if (task_trace_of(spec.task_id, spec.metadata, t->hub->o.traced, t->hub->o.trace_share, &trace))
+        spec.trace = &trace.own;
     char error[256] = "";
     if (!again && parts_have_file(spec.parts) && !t->agent->takes_files)
         snprintf(error, sizeof error, "the agent takes no files, and the message has one");

@@ -8,6 +8,7 @@
 #include "core/notice.h"
 #include "core/session.h"
 #include "proto/parts.h"
+#include "proto/trace.h"
 
 struct claim {
     struct map_node node;
@@ -166,45 +167,37 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     return ERR_NONE;
 }
 
-/* The request's metadata with its budget as a member, which is how the task keeps it. */
-static struct str put_metadata(const struct request *r, struct js_doc *doc, struct buf *out)
+/* The members that the gateway adds to the request's metadata, which is how the task keeps them:
+ * its budget; its caller's trace, unless the metadata have one. */
+static void put_added(const struct call *c, bool has_trace, struct buf *out)
 {
-    if (!r->budget.p)
+    struct trace_context caller;
+    if (c->req.budget.p)
+        js_put_raw(out, METADATA_BUDGET, c->req.budget);
+    if (!has_trace && c->traceparent && traceparent_read(str_of(c->traceparent), &caller))
+        js_put_field(out, METADATA_TRACE, str_of(c->traceparent));
+}
+
+static struct str put_metadata(const struct call *c, struct js_doc *doc, struct buf *out)
+{
+    const struct request *r = &c->req;
+    if (!r->budget.p && !c->traceparent)
         return r->metadata;
-    buf_putc(out, '{');
-    js_put_raw(out, METADATA_BUDGET, r->budget);
     bool given = r->metadata.p && js_parse(doc, r->metadata.p, r->metadata.n, JS_OURS);
+    buf_putc(out, '{');
+    put_added(c, given && js_get(doc, 0, METADATA_TRACE), out);
     for (uint32_t i = given ? js_first(doc, 0) : 0; given && i < js_end(doc, 0);
          i = js_next(doc, i + 1)) {
-        if (js_is(doc, i, METADATA_BUDGET))
+        if (r->budget.p && js_is(doc, i, METADATA_BUDGET))
             continue;
-        buf_putc(out, ',');
+        if (out->len > 1)
+            buf_putc(out, ',');
         js_copy(doc, i, out);
         buf_putc(out, ':');
         js_copy(doc, i + 1, out);
     }
     buf_putc(out, '}');
-    return buf_str(out);
-}
-
-/* The files that the message names live as long as the task does. */
-static void use_files(struct call *c, struct task *t, struct str parts)
-{
-    struct js_doc *doc = &c->hub->doc;
-    struct buf id = {0};
-    if (!parts_have_file(parts) || !js_parse(doc, parts.p, parts.n, JS_OURS))
-        return;
-    for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i)) {
-        struct str file_id = part_file_id(doc, i, &id);
-        if (file_id.p)
-            journal_put(&c->hub->journal,
-                        &(struct op){.kind = OP_FILE_USE,
-                                     .owner = str_of(c->owner->name),
-                                     .conversation_id = str_of(c->conversation->id),
-                                     .task_id = task_id_of(t),
-                                     .key = file_id});
-    }
-    buf_done(&id);
+    return out->len > 2 || r->metadata.p ? buf_str(out) : STR_NULL;
 }
 
 /* The agent of the turn that is regenerated, unless the request names one or it is gone. */
@@ -236,6 +229,13 @@ static void put_place(const struct placing *p, struct task_plan *plan)
         plan->parts = str_of(p->parts);
 }
 
+/* As they were asked with: their files are looked up by these. */
+static struct str parts_of(const struct call *c)
+{
+    const struct placing *p = c->placing;
+    return p && p->parts ? str_of(p->parts) : c->req.parts;
+}
+
 static void create_placed(struct call *c);
 
 static void create(struct call *c)
@@ -252,7 +252,12 @@ static void create_placed(struct call *c)
     struct hub *h = c->hub;
     const struct request *r = &c->req;
     const struct agent *agent = find_agent(c);
+    struct str named = parts_of(c);
     const char *why = "";
+    if (!chat_files_are_found(c, named)) {
+        chat_files_find(c, named, create_placed, verb_chat_refuse);
+        return;
+    }
     enum error e = find_fault(c, agent, &why);
     if (e) {
         verb_chat_refuse(c, e, why);
@@ -272,7 +277,7 @@ static void create_placed(struct call *c)
                              .parts = c->out.len ? buf_str(&c->out) : STR_NULL,
                              .name = r->name,
                              .description = r->description,
-                             .metadata = put_metadata(r, &h->doc, &metadata),
+                             .metadata = put_metadata(c, &h->doc, &metadata),
                              .context = r->context,
                              .request_key = r->request_key,
                              .webhook = r->webhook,
@@ -282,70 +287,22 @@ static void create_placed(struct call *c)
                              .wait_for_others = r->when_busy >= BUSY_ENQUEUE && !r->background};
     put_place(c->placing, &plan);
     struct task *t = task_create(h, &plan);
-    use_files(c, t, plan.parts);
+    chat_files_use(c, t, plan.parts);
     buf_done(&metadata);
     c->stream = t->stream;
     c->stream->pins++;
     call_wait(c, on_created);
 }
 
-/* --- files ------------------------------------------------------------------------------------ */
-
-static void find_files(struct call *c);
-
-/* One answer for a foreign, a missing and a malformed id. */
-static void on_chat_file(void *arg, int status, struct answer *answer)
-{
-    struct call *c = arg;
-    if (status == STORE_NOT_FOUND) {
-        verb_chat_refuse(c, ERR_NOT_FOUND, "no such file");
-        return;
-    }
-    if (status < 0) {
-        release_claim(c);
-        call_store_failed(c, status);
-        return;
-    }
-    buf_puts(&c->out, c->at ? "," : "[");
-    buf_puts(&c->out, "{\"type\":\"file\"");
-    file_put(&c->out, &answer->files[0]);
-    buf_putc(&c->out, '}');
-    c->at++;
-    find_files(c);
-}
-
-/* Copies the parts, with what is known of each file. */
+/* A message without files is copied as it is. */
 static void find_files(struct call *c)
 {
-    struct js_doc *doc = &c->hub->doc;
-    struct str parts = c->req.parts;
-    struct buf id = {0};
-    if (!parts.p) {
-        create(c);
+    if (parts_have_file(c->req.parts)) {
+        chat_files_find(c, c->req.parts, create, verb_chat_refuse);
         return;
     }
-    if (!js_parse(doc, parts.p, parts.n, JS_OURS))
-        UNREACHABLE();
-    uint32_t i = js_first(doc, 0);
-    for (size_t n = 0; n < c->at; n++)
-        i = js_next(doc, i);
-    for (; i < js_end(doc, 0); i = js_next(doc, i), c->at++) {
-        struct str file_id = part_file_id(doc, i, &id);
-        if (file_id.p) {
-            struct str conversation = c->req.conversation_id;
-            call_query(c,
-                       &(struct query){.kind = QUERY_FILE,
-                                       .conversation_id = conversation.p ? conversation : STR(""),
-                                       .key = file_id},
-                       on_chat_file);
-            buf_done(&id);
-            return;
-        }
-        buf_puts(&c->out, c->at ? "," : "[");
-        js_copy(doc, i, &c->out);
-    }
-    buf_putc(&c->out, ']');
-    buf_done(&id);
+    if (c->req.parts.p)
+        buf_putstr(&c->out, c->req.parts);
     create(c);
 }
 

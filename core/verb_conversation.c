@@ -78,11 +78,11 @@ static void remove_it(struct call *c)
 {
     schedules_forget(c->owner, c->req.conversation_id);
     c->conversation->refs++;
-    journal_put(&c->hub->journal, &(struct op){.kind = OP_CONVERSATION_DELETE,
-                                               .done = conversation_op_done,
-                                               .ref = c->conversation,
-                                               .owner = str_of(c->owner->name),
-                                               .conversation_id = c->req.conversation_id});
+    chat_files_end(c->hub, &(struct op){.kind = OP_CONVERSATION_DELETE,
+                                        .done = conversation_op_done,
+                                        .ref = c->conversation,
+                                        .owner = str_of(c->owner->name),
+                                        .conversation_id = c->req.conversation_id});
     call_wait(c, on_deleted);
 }
 

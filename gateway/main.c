@@ -1,6 +1,5 @@
 /* holdfast -- the program: its commands and their options. */
 #include <fcntl.h>
-#include <getopt.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include "gateway/cli/chat.h"
 #include "gateway/cli/doctor.h"
 #include "gateway/cli/import.h"
+#include "gateway/cli/usage.h"
 #include "gateway/config/config.h"
 #include "gateway/descriptors.h"
 #include "gateway/mcp/mcp.h"
@@ -29,50 +29,21 @@
 
 #define EXIT_BAD_CONFIG 2
 
-static const char usage[] =
-    "holdfast " HOLDFAST_VERSION " - a WebSocket gateway with resumable task streams\n"
-    "\n"
-    "  holdfast serve [--config FILE] [--listen HOST:PORT] [--data DIR]\n"
-    "                 [--log-level debug|info|warn|error] [--log-format logfmt|json]\n"
-    "                                     serves until SIGTERM; SIGHUP reads keys again\n"
-    "  holdfast check-config FILE         reports all faults of a configuration\n"
-    "  holdfast print-config [FILE]       prints the effective configuration without secrets\n"
-    "  holdfast keys                      lists all configuration keys\n"
-    "  holdfast doctor [--data DIR] [--full]\n"
-    "                                     checks a data directory; only reads\n"
-    "  holdfast backup [--data DIR] FILE  copies the database, even of a running gateway\n"
-    "  holdfast import --config FILE DIR  copies a data directory to the store on PostgreSQL\n"
-    "  holdfast export --config FILE DIR  the way back, to a new data directory\n"
-    "  holdfast token --sub NAME [--ttl 1h] [--config FILE] [--data DIR]\n"
-    "                                     prints a token for that owner\n"
-    "  holdfast version                   prints the version\n";
-
 struct options {
-    const char *config, *sub, *ttl;
+    const char *command, *config, *sub, *ttl;
     bool full;
     struct config_flags flags;
 };
 
-static int say_usage(const char *why)
+static int main_misuse(const struct options *o, const char *why)
 {
-    fprintf(stderr, "holdfast: %s\n\n%s%s%s", why, usage, admin_usage, chat_usage);
-    return EXIT_BAD_CONFIG;
+    return usage_fail(o->command, why);
 }
 
-static bool read_options(int argc, char **argv, struct options *o)
+/* False with a sentence in ret_why. */
+static bool read_options(int argc, char **argv, struct options *o, char ret_why[160])
 {
-    static const struct option known[] = {
-        {"config", required_argument, NULL, 'c'},
-        {"listen", required_argument, NULL, 'l'},
-        {"data", required_argument, NULL, 'd'},
-        {"log-level", required_argument, NULL, 'v'},
-        {"log-format", required_argument, NULL, 'f'},
-        {"sub", required_argument, NULL, 's'},
-        {"ttl", required_argument, NULL, 't'},
-        {"full", no_argument, NULL, 'F'},
-        {0},
-    };
-    for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+    for (int c; (c = usage_next(o->command, argc, argv, ret_why)) != -1;) {
         switch (c) {
         case 'c': o->config = optarg; break;
         case 'l': o->flags.listen = optarg; break;
@@ -163,7 +134,7 @@ static int main_serve(const struct options *o)
     const char *wrong = fault_open();
     if (wrong) {
         config_done(&config);
-        return say_usage(wrong);
+        return main_misuse(o, wrong);
     }
 #endif
     agent_programs_check(&config, warn_of_program);
@@ -180,7 +151,7 @@ static int check_config(struct options *o, const char *file)
 {
     struct config config;
     if (!file)
-        return say_usage("check-config needs a file");
+        return main_misuse(o, "check-config needs a file");
     o->config = file;
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
@@ -248,8 +219,8 @@ static int make_token(const struct options *o)
     char why[128] = "";
     int64_t ttl = seconds(o->ttl ? o->ttl : "1h");
     if (!o->sub || ttl < 0)
-        return say_usage(o->sub ? "--ttl is a time such as 90s, 15m, 1h or 7d"
-                                : "token needs --sub");
+        return main_misuse(o, o->sub ? "--ttl is a time such as 90s, 15m, 1h or 7d"
+                                     : "token needs --sub");
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     struct auth *auth = auth_open(&config, config.data, &faults);
@@ -306,7 +277,7 @@ static int backup(const struct options *o, const char *file)
 {
     struct config config;
     if (!file)
-        return say_usage("backup needs a file to write to");
+        return main_misuse(o, "backup needs a file to write to");
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     bool postgres = config.store.kind == STORE_POSTGRES;
@@ -321,7 +292,7 @@ static int transfer(const struct options *o, const char *dir, bool back)
 {
     struct config config;
     if (!dir)
-        return say_usage("import and export need a data directory");
+        return main_misuse(o, "import and export need a data directory");
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     bool postgres = config.store.kind == STORE_POSTGRES;
@@ -337,7 +308,7 @@ static int admin(const struct options *o, int argc, char **argv)
     struct config config;
     int64_t for_s = o->ttl ? seconds(o->ttl) : 0;
     if (for_s < 0)
-        return say_usage("--ttl is a time such as 90s, 15m, 1h or 7d");
+        return main_misuse(o, "--ttl is a time such as 90s, 15m, 1h or 7d");
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
     int code = admin_run(config.admin.socket, argc, argv, for_s);
@@ -350,7 +321,7 @@ static int chat(int argc, char **argv)
     struct chat_options options;
     const char *error;
     if (!chat_options_read(argc, argv, &options, &error))
-        return say_usage(error);
+        return usage_fail("chat", error);
     int code = chat_run(&options);
     chat_options_done(&options);
     return code;
@@ -373,40 +344,103 @@ static void leave_inheritance(void)
     signal(SIGCHLD, SIG_DFL); /* ignoring it would discard the children's exit codes */
 }
 
-/* The lines of one command, which begin two blanks in and continue further in; all of them for
- * "". */
-static void print_usage_of(const char *command, const char *text)
+static bool is_help(const char *word)
 {
-    bool is_its = false;
-    while (*text) {
-        size_t n = strcspn(text, "\n");
-        if (strncmp(text, "  holdfast ", 11) == 0)
-            is_its = strncmp(text + 11, command, strlen(command)) == 0;
-        if (is_its || !*command)
-            printf("%.*s\n", (int)n, text);
-        text += n + (text[n] == '\n');
-    }
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-static bool wants_help(int argc, char **argv)
+/* `help`, `help COMMAND`, and --help or -h wherever a command has options; false for none of it. */
+static bool gave_help(int argc, char **argv)
 {
-    const char *word = argc > 2 ? argv[2] : argc > 1 ? argv[1] : "";
-    bool is_asked = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
-    if (!is_asked && strcmp(word, "help") != 0)
+    const char *first = argc > 1 ? argv[1] : "", *about = strcmp(first, "help") == 0 ? NULL : first;
+    bool is_asked = is_help(first) || !about;
+    for (int i = 2; i < argc && about && strcmp(argv[i], "--") != 0; i++)
+        is_asked = is_asked || is_help(argv[i]);
+    if (!about && argc > 2)
+        about = argv[2];
+    if (!is_asked || (about && !is_help(about) && !usage_has(about)))
         return false;
-    if (!is_asked && argc > 2)
-        return false;
-    const char *command = argc > 2 ? argv[1] : "";
-    const char *const texts[] = {usage, admin_usage, chat_usage};
-    for (size_t i = 0; i < countof(texts); i++)
-        print_usage_of(command, texts[i]);
+    usage_print(stdout, about && !is_help(about) ? about : NULL);
     return true;
+}
+
+static int run_serve(struct options *o, const char *file)
+{
+    return file ? main_misuse(o, "serve takes options only") : main_serve(o);
+}
+
+static int run_keys(struct options *o, const char *file)
+{
+    return file ? main_misuse(o, "keys takes nothing") : print_keys();
+}
+
+static int run_doctor(struct options *o, const char *file)
+{
+    return file ? main_misuse(o, "doctor takes options only") : doctor(o);
+}
+
+static int run_backup(struct options *o, const char *file)
+{
+    return backup(o, file);
+}
+
+static int run_import(struct options *o, const char *file)
+{
+    return transfer(o, file, false);
+}
+
+static int run_export(struct options *o, const char *file)
+{
+    return transfer(o, file, true);
+}
+
+static int run_token(struct options *o, const char *file)
+{
+    return file ? main_misuse(o, "token takes options only") : make_token(o);
+}
+
+static int run_version(struct options *o, const char *file)
+{
+    (void)o;
+    (void)file;
+    printf("holdfast %s\n", HOLDFAST_VERSION);
+    return 0;
+}
+
+/* file: the first word that is no option, NULL without one. */
+static const struct {
+    const char *name;
+    int (*run)(struct options *o, const char *file);
+} commands[] = {{"serve", run_serve},           {"check-config", check_config},
+                {"print-config", print_config}, {"keys", run_keys},
+                {"doctor", run_doctor},         {"backup", run_backup},
+                {"import", run_import},         {"export", run_export},
+                {"token", run_token},           {"version", run_version}};
+
+static int main_run(int argc, char **argv)
+{
+    struct options o = {.command = argc > 1 ? argv[1] : ""};
+    char why[160];
+    if (strcmp(o.command, "chat") == 0)
+        return chat(argc - 1, argv + 1);
+    if (strcmp(o.command, "--version") == 0)
+        o.command = "version";
+    if (!usage_has(o.command) || strcmp(o.command, "help") == 0)
+        return main_misuse(&o, *o.command ? "there is no such command" : "a command is missing");
+    if (!read_options(argc - 1, argv + 1, &o, why))
+        return main_misuse(&o, why);
+    if (strcmp(o.command, "admin") == 0)
+        return admin(&o, argc - 1 - optind, argv + 1 + optind);
+    for (size_t i = 0; i < countof(commands); i++)
+        if (strcmp(commands[i].name, o.command) == 0)
+            return commands[i].run(&o, optind < argc - 1 ? argv[1 + optind] : NULL);
+    ASSERT(!"every command of usage.c has a row");
+    return EXIT_BAD_CONFIG;
 }
 
 int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
-    struct options o = {0};
     if (strcmp(command, "supervise") == 0)
         return supervisor_main(argc, argv);
     if (strcmp(command, "keep") == 0)
@@ -414,34 +448,5 @@ int main(int argc, char **argv)
     leave_inheritance();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a full disk, not a reason to die */
-    if (wants_help(argc, argv))
-        return 0;
-    if (strcmp(command, "chat") == 0)
-        return chat(argc - 1, argv + 1);
-    if (argc > 1 && !read_options(argc - 1, argv + 1, &o))
-        return say_usage("an option was not understood");
-    const char *file = optind < argc - 1 ? argv[1 + optind] : NULL;
-    if (strcmp(command, "serve") == 0)
-        return file ? say_usage("serve takes options only") : main_serve(&o);
-    if (strcmp(command, "check-config") == 0)
-        return check_config(&o, file);
-    if (strcmp(command, "print-config") == 0)
-        return print_config(&o, file);
-    if (strcmp(command, "keys") == 0)
-        return print_keys();
-    if (strcmp(command, "doctor") == 0)
-        return file ? say_usage("doctor takes options only") : doctor(&o);
-    if (strcmp(command, "backup") == 0)
-        return backup(&o, file);
-    if (strcmp(command, "import") == 0 || strcmp(command, "export") == 0)
-        return transfer(&o, file, *command == 'e');
-    if (strcmp(command, "admin") == 0)
-        return admin(&o, argc - 1 - optind, argv + 1 + optind);
-    if (strcmp(command, "token") == 0)
-        return make_token(&o);
-    if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {
-        printf("holdfast %s\n", HOLDFAST_VERSION);
-        return 0;
-    }
-    return say_usage(*command ? "there is no such command" : "a command is missing");
+    return gave_help(argc, argv) ? 0 : main_run(argc, argv);
 }

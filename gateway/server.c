@@ -30,6 +30,7 @@
 #include "gateway/processes/strays.h"
 #include "gateway/reload.h"
 #include "gateway/store/file_folder.h"
+#include "gateway/traces/traces.h"
 #include "gateway/workers/worker_ws.h"
 
 #define NOTICE_JOIN_MS 100 /* ends of tasks and processes that come so close are one turn */
@@ -63,7 +64,7 @@ static void report_damage(const char *task_id, uint64_t seq)
 
 /* Logs ids and codes, never contents.  A busy gateway ends more tasks than anybody can read
  * lines. */
-static void report_task(const struct task_record *t)
+static void log_task(const struct task_record *t)
 {
     enum task_status status = t->state.status;
     struct str code = t->state.error ? str_of(task_error_code(t->state.error)) : STR("none"),
@@ -80,8 +81,20 @@ static void report_task(const struct task_record *t)
 #undef FIELDS
 }
 
-static void report_resumed(const struct task_record *t, unsigned attempt, uint64_t retracted)
+static void report_task(void *arg, const struct task_record *t)
 {
+    struct server *s = arg;
+    log_task(t);
+    if (s->traces)
+        traces_reported(s->traces, t);
+}
+
+static void report_resumed(void *arg, const struct task_record *t, unsigned attempt,
+                           uint64_t retracted)
+{
+    struct server *s = arg;
+    if (s->traces)
+        traces_resumed(s->traces, t, attempt);
     log_event_limited(LEVEL_INFO, "task", "resumed", LOG_STR("task", t->task_id),
                       LOG_STR("conversation", t->conversation_id), LOG_STR("agent", t->agent),
                       LOG_INT("attempt", attempt), LOG_INT("retracted", (int64_t)retracted));
@@ -221,17 +234,6 @@ static bool is_trusted(void *arg)
     return cluster_is_trusted(((struct server *)arg)->cluster);
 }
 
-static bool lend_files(void *arg, struct str owner, struct str task_id, struct str parts,
-                       struct buf *out, char *ret_error)
-{
-    return files_lend(arg, owner, task_id, parts, out, ret_error);
-}
-
-static void take_files_back(void *arg, struct str task_id)
-{
-    files_return(arg, task_id);
-}
-
 /* With the store in memory no row would name them after a restart. */
 static bool open_files(struct server *s)
 {
@@ -244,7 +246,7 @@ static bool open_files(struct server *s)
         return true;
     s->files = s->front.files =
         files_open(&s->loop, &s->hub, s->config->data, &file_folder_ops, folder);
-    s->lender = (struct lender){lend_files, take_files_back, s->files};
+    s->lender = files_lender(s->files);
     http_files_init(&s->front);
     return true;
 }
@@ -274,6 +276,12 @@ static bool open_audit(struct server *s)
                   LOG_TEXT("why", strerror(errno)));
     s->front.audit = s->audit;
     return s->audit;
+}
+
+static void on_happened(void *arg, const struct task *task, enum event_type event, struct str data)
+{
+    struct server *s = arg;
+    traces_happened(s->traces, task, event, data);
 }
 
 static bool open_hub(struct server *s)
@@ -307,6 +315,9 @@ static bool open_hub(struct server *s)
         .home = neighbours_home(s->neighbours),
         .zone_read = zone_read,
         .told = s->audit ? on_told : NULL,
+        .traced = s->traces != NULL,
+        .trace_share = s->config->traces.percent / 100.0,
+        .happened = s->traces ? on_happened : NULL,
         .arg = s};
     hub_init(&s->hub, &o, store_thread_port(s->store_thread), &start);
     s->drain.fire = on_drain;
@@ -396,6 +407,18 @@ static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_s
     uv_signal_start(signal, on_it, number);
 }
 
+static bool open_traces(struct server *s)
+{
+    char error[256] = "";
+    if (!s->config->traces.url)
+        return true;
+    s->traces =
+        traces_open(&s->loop, &s->hub, s->fetcher, s->config, s->secrets, error, sizeof error);
+    if (!s->traces)
+        log_event(LEVEL_ERROR, "traces", "cannot_open", LOG_TEXT("why", error));
+    return s->traces;
+}
+
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
@@ -432,8 +455,11 @@ static bool server_start(struct server *s)
     }
     workers_add_secrets(s->workers, s->secrets);
     open_kept(s);
+    if (!open_traces(s))
+        return false;
     struct agents_rim rim = {s->fetcher, &s->terminal, s->mcp,     s->kept,
-                             &s->loop,   s->workers,   s->secrets, s->files ? &s->lender : NULL};
+                             &s->loop,   s->workers,   s->secrets, s->files ? &s->lender : NULL,
+                             s->traces};
     if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
@@ -512,6 +538,7 @@ static void server_stop(struct server *s)
     kept_close(s->kept);
     workers_close(s->workers);
     terminal_close(&s->terminal);
+    traces_close(s->traces);
     fetcher_close(s->fetcher);
     cluster_close(s->cluster);
     run_out(s);

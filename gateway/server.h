@@ -44,6 +44,7 @@ struct server {
     struct kept *kept; /* programs that outlive us; NULL: none can */
     struct workers *workers;
     struct audit *audit;     /* NULL: none */
+    struct traces *traces;   /* likewise */
     struct secrets *secrets; /* of the configuration: taken out of what passes by */
     struct agent *agents;
     size_t n_agents;

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """texts.py PROGRAM completion|manual|config-manual -- what the program's own help says, in the forms that a system wants.
 
-The help and the list of keys are the program's tables; nothing is written twice.  Lines of the help:
+The help and the list of keys are the program's tables; nothing is written twice.  Lines of the help, where those of
+options are in `holdfast COMMAND --help` alone:
 
       holdfast COMMAND [--option VALUE] ARGUMENT   description       (the gap is two blanks or more)
                                     description, or a synopsis that goes on
         VERB ARGUMENT               description of a verb of that command
+
+        --option VALUE              description
 """
 import os
 import re
@@ -20,7 +23,7 @@ class Command:
     """One command: its synopses, each with a description, and the verbs that it has."""
 
     def __init__(self, name):
-        self.name, self.synopses, self.verbs = name, [], []
+        self.name, self.synopses, self.verbs, self.about_options = name, [], [], []
 
     def options(self):
         """--option → the word for its value, or None."""
@@ -55,6 +58,18 @@ def commands_of(text):
             about[-1][0] += " " + body
         else:
             about[-1][1] = (about[-1][1] + " " + body).strip()
+    return found
+
+
+def options_of(text):
+    """[option with its value, description] of each, of a command's own help."""
+    found = []
+    for line in text.partition("\n\n")[2].splitlines():
+        what, _, why = GAP.sub("\t", line.strip()).partition("\t")
+        if what.startswith("--"):
+            found.append([what, why])
+        else:
+            found[-1][1] += what
     return found
 
 
@@ -162,7 +177,7 @@ def manual(commands, version, title):
     for command in commands.values():
         for text, why in command.synopses:
             out += f".TP\n.B {troff(text)}\n{troff(why)}\n" if why else ""
-        for text, why in command.verbs:
+        for text, why in command.verbs + command.about_options:
             out += f".RS\n.TP\n.B {troff(text)}\n{troff(why)}\n.RE\n" if why else ""
     return out + EXITS
 
@@ -184,14 +199,17 @@ def config_manual(keys, version):
 def main():
     program, what = sys.argv[1:]
 
-    def ask(word):
-        return subprocess.run([program, word], capture_output=True, encoding="utf-8", check=True).stdout
+    def ask(*words_):
+        return subprocess.run([program, *words_], capture_output=True, encoding="utf-8", check=True).stdout
 
     text = ask("help")
     version, title = re.match(r"holdfast (\S+) - (.*)", text).groups()
+    commands = commands_of(text)
+    for command in commands.values():
+        command.about_options = options_of(ask("help", command.name))
     texts = {
-        "completion": lambda: completion(commands_of(text)),
-        "manual": lambda: manual(commands_of(text), version, title),
+        "completion": lambda: completion(commands),
+        "manual": lambda: manual(commands, version, title),
         "config-manual": lambda: config_manual(ask("keys"), version),
     }
     sys.stdout.reconfigure(encoding="utf-8")

@@ -27,6 +27,7 @@
 #define MAX_GENERATIONS 1000                /* of tasks that start each other */
 #define MAX_METADATA (16 * 1024)            /* bytes of compact JSON */
 #define METADATA_BUDGET "holdfast_budget"   /* the member that keeps a task's budget */
+#define METADATA_TRACE "traceparent"        /* the member with its caller's context (W3C) */
 #define MAX_CONTEXT (256 * 1024)            /* likewise */
 #define MAX_OUTPUT (256 * 1024)             /* bytes of a task's output, and of its result */
 #define MAX_REPLY (256 * 1024)              /* bytes after which a list ends early */

@@ -27,19 +27,19 @@
 #define LINK_WINDOW_STEP (LINK_WINDOW / 4) /* it gives so much at once */
 
 /* X(enum name, word, payload): f flags of one byte, n a number, t a text, b all further bytes */
-#define LINK_TABLE(X)                                                                     \
-    X(LINK_HELLO, "hello", "nnttb")     /* version, incarnation; cluster, node; nonce */  \
-    X(LINK_PROOF, "proof", "b")         /* the MAC */                                     \
-    X(LINK_BYE, "bye", "t")             /* why the connection ends */                     \
-    X(LINK_OPEN, "open", "fnttt")       /* LINK_IS_SOCKET; expiry; owner, quota, from */  \
-    X(LINK_IN, "in", "nb")              /* lines to charge; a client's message */         \
-    X(LINK_OUT, "out", "fb")            /* LINK_FOLLOWS…; lines for the client */       \
-    X(LINK_ROOM, "room", "n")           /* bytes that were taken */                       \
-    X(LINK_CLOSE, "close", "n")         /* enum close_code: the session is over */        \
-    X(LINK_REQUEST, "request", "ntttb") /* session or 0; owner, quota, from; a line */    \
-    X(LINK_REPLY, "reply", "ftb")       /* LINK_FOLLOWS…; error code or ""; a line */   \
-    X(LINK_MOVED, "moved", "")          /* not carried out: this node is no home of it */ \
-    X(LINK_PING, "ping", "")                                                              \
+#define LINK_TABLE(X)                                                                          \
+    X(LINK_HELLO, "hello", "nnttb")      /* version, incarnation; cluster, node; nonce */      \
+    X(LINK_PROOF, "proof", "b")          /* the MAC */                                         \
+    X(LINK_BYE, "bye", "t")              /* why the connection ends */                         \
+    X(LINK_OPEN, "open", "fnttt")        /* LINK_IS_SOCKET; expiry; owner, quota, from */      \
+    X(LINK_IN, "in", "nb")               /* lines to charge; a client's message */             \
+    X(LINK_OUT, "out", "fb")             /* LINK_FOLLOWS…; lines for the client */           \
+    X(LINK_ROOM, "room", "n")            /* bytes that were taken */                           \
+    X(LINK_CLOSE, "close", "n")          /* enum close_code: the session is over */            \
+    X(LINK_REQUEST, "request", "nttttb") /* session or 0; owner, quota, from, trace; a line */ \
+    X(LINK_REPLY, "reply", "ftb")        /* LINK_FOLLOWS…; error code or ""; a line */       \
+    X(LINK_MOVED, "moved", "")           /* not carried out: this node is no home of it */     \
+    X(LINK_PING, "ping", "")                                                                   \
     X(LINK_PONG, "pong", "")
 
 enum link_kind {
@@ -64,7 +64,7 @@ struct link_frame {
     uint32_t id; /* of the session or the request; 0 where there is none */
     uint8_t flags;
     uint64_t number[2];
-    struct str text[3];
+    struct str text[4];
     struct str bytes;
 };
 

@@ -41,6 +41,20 @@ bool base64_read(struct str text, struct buf *out)
     return true;
 }
 
+void base64_write(const void *bytes, size_t n, char *ret)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *p = bytes;
+    for (size_t at = 0; at < n; at += 3) {
+        size_t have = n - at < 3 ? n - at : 3;
+        uint32_t bits = (uint32_t)p[at] << 16;
+        bits |= have > 1 ? (uint32_t)p[at + 1] << 8 : 0;
+        bits |= have > 2 ? p[at + 2] : 0;
+        for (size_t i = 0; i < 4; i++)
+            *ret++ = i <= have ? digits[bits >> (18 - 6 * i) & 63] : '=';
+    }
+}
+
 /* --- reading ---------------------------------------------------------------------------------- */
 
 static uint32_t string_of(const struct js_doc *doc, uint32_t part, const char *name)

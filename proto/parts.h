@@ -32,5 +32,8 @@ bool parts_equal(struct js_doc *a, struct js_doc *b, struct str x, struct str y)
 struct str part_file_id(const struct js_doc *doc, uint32_t part, struct buf *scratch);
 /* Appends the bytes of standard base64 with padding (RFC 4648 section 4). */
 bool base64_read(struct str text, struct buf *out) MUST_USE;
+/* Writes BASE64_SIZE(n) characters. */
+#define BASE64_SIZE(n) (((n) + 2) / 3 * 4)
+void base64_write(const void *bytes, size_t n, char *ret);
 
 #endif

@@ -11,7 +11,7 @@ static int hex_value(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; /* upper case is invalid: section 3.2.2 */
 }
 
-static bool hex_read(const char *text, unsigned char *ret, size_t n)
+static bool trace_hex_read(const char *text, unsigned char *ret, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
@@ -22,7 +22,7 @@ static bool hex_read(const char *text, unsigned char *ret, size_t n)
     return true;
 }
 
-static void hex_put(struct buf *out, const unsigned char *bytes, size_t n)
+static void trace_hex_put(struct buf *out, const unsigned char *bytes, size_t n)
 {
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < n; i++) {
@@ -31,7 +31,7 @@ static void hex_put(struct buf *out, const unsigned char *bytes, size_t n)
     }
 }
 
-static bool is_zero(const unsigned char *bytes, size_t n)
+static bool id_is_zero(const unsigned char *bytes, size_t n)
 {
     unsigned char all = 0;
     for (size_t i = 0; i < n; i++)
@@ -46,23 +46,24 @@ bool traceparent_read(struct str text, struct trace_context *ret)
     if (text.n < TRACEPARENT_LEN || text.n > MAX_TRACEPARENT || p[2] != '-' || p[35] != '-' ||
         p[52] != '-')
         return false;
-    if (!hex_read(p, &version, 1) || version == 0xff ||
-        !hex_read(p + 3, ret->trace_id, sizeof ret->trace_id) ||
-        !hex_read(p + 36, ret->span_id, sizeof ret->span_id) || !hex_read(p + 53, &flags, 1))
+    if (!trace_hex_read(p, &version, 1) || version == 0xff ||
+        !trace_hex_read(p + 3, ret->trace_id, sizeof ret->trace_id) ||
+        !trace_hex_read(p + 36, ret->span_id, sizeof ret->span_id) ||
+        !trace_hex_read(p + 53, &flags, 1))
         return false;
     if (text.n > TRACEPARENT_LEN && (version == 0 || p[TRACEPARENT_LEN] != '-'))
         return false;
     ret->sampled = flags & 1;
-    return !is_zero(ret->trace_id, sizeof ret->trace_id) &&
-           !is_zero(ret->span_id, sizeof ret->span_id);
+    return !id_is_zero(ret->trace_id, sizeof ret->trace_id) &&
+           !id_is_zero(ret->span_id, sizeof ret->span_id);
 }
 
 void traceparent_put(struct buf *out, const struct trace_context *context)
 {
     buf_puts(out, "00-");
-    hex_put(out, context->trace_id, sizeof context->trace_id);
+    trace_hex_put(out, context->trace_id, sizeof context->trace_id);
     buf_putc(out, '-');
-    hex_put(out, context->span_id, sizeof context->span_id);
+    trace_hex_put(out, context->span_id, sizeof context->span_id);
     buf_puts(out, context->sampled ? "-01" : "-00");
 }
 
@@ -72,7 +73,7 @@ bool trace_of_task(struct str task_id, struct trace_context *ret)
     if (!ulid_read(task_id, ret->trace_id))
         return false;
     memcpy(ret->span_id, ret->trace_id + 8, sizeof ret->span_id);
-    return !is_zero(ret->span_id, sizeof ret->span_id);
+    return !id_is_zero(ret->span_id, sizeof ret->span_id);
 }
 
 void trace_child_id(const struct trace_context *parent, struct str name, unsigned char ret[8])
@@ -102,7 +103,7 @@ static void put_hex_field(struct buf *out, const char *key, const unsigned char 
 {
     js_put_key(out, key);
     buf_putc(out, '"');
-    hex_put(out, bytes, n);
+    trace_hex_put(out, bytes, n);
     buf_putc(out, '"');
 }
 
@@ -113,7 +114,7 @@ static void put_nanos(struct buf *out, const char *key, int64_t ms)
 }
 
 /* {"key":…,"value":{"stringValue":…}} */
-static void put_text(struct buf *out, const char *key, struct str value)
+static void put_attribute(struct buf *out, const char *key, struct str value)
 {
     buf_putc(out, '{');
     js_put_field(out, "key", str_of(key));
@@ -151,7 +152,7 @@ void span_text(struct span_writer *w, const char *key, struct str value)
     if (!value.p)
         return;
     attribute_comma(w);
-    put_text(w->out, key, value);
+    put_attribute(w->out, key, value);
 }
 
 void span_int(struct span_writer *w, const char *key, int64_t value)
@@ -174,7 +175,7 @@ void span_event(struct span_writer *w, int64_t at_ms, const char *name, const ch
     js_put_field(w->out, "name", str_of(name));
     js_put_raw(w->out, "attributes", STR("["));
     if (key && value.p)
-        put_text(w->out, key, value);
+        put_attribute(w->out, key, value);
     buf_puts(w->out, "]}");
 }
 
@@ -196,11 +197,11 @@ void span_end(struct span_writer *w, struct str error)
 void spans_open(struct buf *out, struct str service, struct str instance, struct str version)
 {
     buf_puts(out, "{\"resourceSpans\":[{\"resource\":{\"attributes\":[");
-    put_text(out, "service.name", service);
+    put_attribute(out, "service.name", service);
     buf_putc(out, ',');
-    put_text(out, "service.instance.id", instance);
+    put_attribute(out, "service.instance.id", instance);
     buf_putc(out, ',');
-    put_text(out, "service.version", version);
+    put_attribute(out, "service.version", version);
     buf_puts(out, "]},\"scopeSpans\":[{\"scope\":{");
     js_put_field(out, "name", STR("holdfast"));
     js_put_field(out, "version", version);

@@ -22,6 +22,22 @@ struct trace_context {
     bool sampled;
 };
 
+/* A copy that outlives what it was given; context NULL: there is none. */
+struct trace_copy {
+    struct trace_context context;
+    bool is_there;
+};
+static inline void trace_keep(struct trace_copy *to, const struct trace_context *context)
+{
+    to->is_there = context != NULL;
+    if (context)
+        to->context = *context;
+}
+static inline const struct trace_context *trace_kept(const struct trace_copy *copy)
+{
+    return copy->is_there ? &copy->context : NULL;
+}
+
 bool traceparent_read(struct str text, struct trace_context *ret) MUST_USE;
 void traceparent_put(struct buf *out, const struct trace_context *context);
 
@@ -53,7 +69,7 @@ void span_event(struct span_writer *w, int64_t at_ms, const char *name, const ch
 /* error: NULL when it went well. */
 void span_end(struct span_writer *w, struct str error);
 
-/* What stands around spans that have commas between: the request's body is both with them inside. */
+/* The request: open, spans with commas between, close. */
 void spans_open(struct buf *out, struct str service, struct str instance, struct str version);
 void spans_close(struct buf *out);
 

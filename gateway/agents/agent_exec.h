@@ -27,6 +27,7 @@
 #include <uv.h>
 
 #include "core/agent.h"
+#include "core/file_lender.h"
 
 #define EXEC_QUEUE (1024 * 1024) /* bytes */
 #define EXEC_DRAIN_MS 1000       /* output of grandchildren after the end of their parent */
@@ -34,15 +35,6 @@
 #define EXEC_DIGEST 33 /* bytes of a string */
 
 struct kept;
-
-/* Lends the files of a message to a program (gateway/files/files.h): appends the parts with paths,
- * or says what is wrong. */
-struct lender {
-    bool (*lend)(void *arg, struct str owner, struct str task_id, struct str parts, struct buf *out,
-                 char *ret_error);
-    void (*take_back)(void *arg, struct str task_id); /* the end of the task is committed */
-    void *arg;
-};
 
 /* Its stdin begins with this. */
 enum exec_feed {

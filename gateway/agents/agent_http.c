@@ -23,6 +23,7 @@ struct run {
     struct buf request; /* without its closing brace, where it may be asked again; else "" */
     bool asks_again;
     int64_t tokens_in, tokens_out; /* of the last chunk that counts any */
+    struct trace_copy trace;
     bool says_events;
     enum stream_form form;
     bool framed;
@@ -382,10 +383,13 @@ static void http_send(struct run *r, struct str body, bool again)
         buf_putstr(&last_id, buf_str(&r->again.last_id));
         headers[n] = last_id.bytes;
     }
-    struct fetch_request request = {
-        .url = s->url, .headers = headers, .body = body, .wanted = LAST_ID};
-    r->fetch = fetch_start(s->fetcher, again ? &s->again : &s->options, &request,
-                           &http_fetch_events, r);
+    struct fetch_request request = {.url = s->url,
+                                    .headers = headers,
+                                    .body = body,
+                                    .wanted = LAST_ID,
+                                    .trace = trace_kept(&r->trace)};
+    r->fetch =
+        fetch_start(s->fetcher, again ? &s->again : &s->options, &request, &http_fetch_events, r);
     free(headers);
     buf_done(&last_id);
 }
@@ -497,6 +501,7 @@ static struct run *http_run_new(const struct http_settings *s, const struct run_
 
 static void http_ask(struct run *r, const struct run_spec *spec, bool again)
 {
+    trace_keep(&r->trace, spec->trace);
     const struct http_settings *s = r->s;
     struct buf body = {0};
     if (s->model) {

@@ -7,6 +7,7 @@
 #include "gateway/fetch/upstream.h"
 #include "gateway/models/model_anthropic.h"
 #include "gateway/models/model_openai.h"
+#include "gateway/models/model_parts.h"
 #include "gateway/models/model_responses.h"
 #include "gateway/models/model_stats.h"
 
@@ -74,6 +75,9 @@ static void set_stream(struct served *h, const struct config_model *from, struct
 static bool build_served(const struct config_model *from, struct fetcher *fetcher, struct served *h,
                          char *ret_error, size_t n)
 {
+    static const unsigned takes[] = {[TAKES_FILES] = MODEL_TAKES_IMAGES | MODEL_TAKES_FILES,
+                                     [TAKES_IMAGES] = MODEL_TAKES_IMAGES,
+                                     [TAKES_TEXT] = 0};
     char why[256];
     if (!upstream_open(&from->upstream, apis[from->api].key_header, &h->upstream, why,
                        sizeof why)) {
@@ -82,10 +86,13 @@ static bool build_served(const struct config_model *from, struct fetcher *fetche
     }
     h->upstream.options.idle_ms = (msec_t)from->idle_timeout_s * 1000;
     set_url(h, from);
-    h->model = (struct model){.name = from->name,
-                              .ops = apis[from->api].ops,
-                              .context_bytes = from->context_bytes,
-                              .stats = &h->stats};
+    h->model =
+        (struct model){.name = from->name,
+                       .ops = apis[from->api].ops,
+                       .context_bytes = from->context_bytes,
+                       .takes = takes[from->takes],
+                       .takes_type = from->api == API_ANTHROPIC ? model_part_is_anthropic : NULL,
+                       .stats = &h->stats};
     if (from->api == API_CHAT)
         set_openai(h, from, fetcher);
     else

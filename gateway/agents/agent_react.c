@@ -7,10 +7,11 @@
 #include "gateway/agents/react_run.h"
 #include "gateway/agents/react_tell.h"
 #include "gateway/base/fault.h"
+#include "proto/parts.h"
 
 /* Design
  *
- *           is committed             the model starts          on_done          calls tools
+ *           is committed       files read, the model starts     on_done          calls tools
  *   READY ─────────────▶ COMMITTED ─────────────────▶ STREAMING ──────▶ STREAMED ────▶ CALLING ──┐
  *     ▲                                                                │ │ calls none, no     │
  *     ├───────────── calls none, a message follows ────────────────────┘ │ message: answer    │
@@ -162,9 +163,38 @@ static void commit_turn(struct run *r)
     r->teller.events.when_committed(r->teller.task);
 }
 
-static void begin_turn(struct run *r)
+/* NULL: nobody traces the task. */
+static const struct trace_context *begin_turn_trace(struct run *r)
 {
-    const struct model *model = r->model;
+    char name[32];
+    if (!r->trace.is_there)
+        return NULL;
+    r->turn_trace = r->trace.context;
+    if (!r->settings->traces) /* the caller's trace goes on, and there is no span of ours in it */
+        return &r->turn_trace;
+    snprintf(name, sizeof name, "turn %u", ++r->n_traced);
+    trace_child_id(&r->trace.context, str_of(name), r->turn_trace.span_id);
+    return &r->turn_trace;
+}
+
+static void react_on_files(void *user)
+{
+    react_set_state(react_run_of(user), REACT_READ);
+}
+
+/* The model is asked when its files are there. */
+static void read_files(struct run *r)
+{
+    r->files.lender = r->settings->lender;
+    r->files.ready = react_on_files;
+    r->files.user = r;
+    r->state = REACT_READING;
+    if (react_files_open(&r->files, str_of(r->owner), talk_str(&r->talk)))
+        react_set_state(r, REACT_READ);
+}
+
+static void fit_turn(struct run *r)
+{
     char error[256] = "";
     r->has_taken = false;
     react_input_fit(r->model, &r->talk, &r->teller);
@@ -172,17 +202,53 @@ static void begin_turn(struct run *r)
         react_end(r, RUN_FAILED, str_of(error));
         return;
     }
+    read_files(r);
+}
+
+static struct model_turn *ask_model(struct run *r, char *ret_error)
+{
+    const struct model *model = r->model;
+    struct buf tools = {0}, messages = {0};
+    struct model_turn *turn = NULL;
+    react_tools_put(&r->tools, &tools);
+    react_files_put(&r->files, model, talk_str(&r->talk), &messages);
+    struct model_request request = {.messages = buf_str(&messages),
+                                    .tools = buf_str(&tools),
+                                    .may_be_empty = r->has_called,
+                                    .trace = begin_turn_trace(r)};
+    if (r->files.fault)
+        snprintf(ret_error, 256, "%s", r->files.fault);
+    else
+        turn = model->ops->start(model->settings, &request, &react_model_events, r, ret_error);
+    react_files_clear(&r->files);
+    buf_done(&messages);
+    buf_done(&tools);
+    return turn;
+}
+
+/* Its fallback may take them. */
+static void refuse_files(struct run *r, const char *why)
+{
+    struct buf text = {0};
+    buf_putf(&text, "model: %s", why);
+    r->fault = buf_take(&text);
+    react_files_clear(&r->files);
+    react_set_state(r, REACT_STREAMED);
+}
+
+static void begin_turn(struct run *r)
+{
+    char error[256] = "";
     r->n_turns++;
     react_turn_clear(r);
     r->turn_began = uv_now(r->settings->loop);
     r->state = REACT_STREAMING;
 
-    struct buf tools = {0};
-    react_tools_put(&r->tools, &tools);
-    struct model_request request = {
-        .messages = talk_str(&r->talk), .tools = buf_str(&tools), .may_be_empty = r->has_called};
-    r->turn = model->ops->start(model->settings, &request, &react_model_events, r, error);
-    buf_done(&tools);
+    if (react_files_refuse(r->model, str_of(r->parts), error)) {
+        refuse_files(r, error);
+        return;
+    }
+    r->turn = ask_model(r, error);
     FAULT_DIE(MODEL_ASKED);
     if (!r->turn)
         react_turn_over(r, MODEL_FAULT_OTHER, str_of(error));
@@ -263,10 +329,12 @@ static void react_on_step(void *arg)
         return;
     switch (r->state) {
     case REACT_READY: commit_turn(r); break;
-    case REACT_COMMITTED: begin_turn(r); break;
+    case REACT_COMMITTED: fit_turn(r); break;
+    case REACT_READ: begin_turn(r); break;
     case REACT_STREAMED: finish_turn(r); break;
     case REACT_CALLING: go_on_calling(r); break;
     case REACT_COMMITTING:
+    case REACT_READING:
     case REACT_WAITING:
     case REACT_STREAMING:
     case REACT_ASKING:
@@ -288,7 +356,7 @@ static void react_cancel(struct run *run)
 static bool react_waits(struct run *run)
 {
     const struct run *r = react_run_of(run);
-    return r->state == REACT_WAITING || r->state == REACT_COMMITTING ||
+    return r->state == REACT_WAITING || r->state == REACT_COMMITTING || r->state == REACT_READING ||
            (r->state == REACT_CALLING && r->calls.n_open > 0);
 }
 
@@ -310,6 +378,7 @@ static void react_leave(struct run *run)
     r->left = true;
     r->state = REACT_ENDED;
     stepper_stop(&r->stepper);
+    react_files_clear(&r->files);
     r->model->ops->free(r->turn);
     r->turn = NULL;
     react_calls_leave(&r->calls);
@@ -365,6 +434,7 @@ static void run_drop(struct run *r)
     free(r->owner);
     free(r->conversation_id);
     free(r->task_id);
+    free(r->parts);
     free(r);
 }
 
@@ -380,6 +450,7 @@ static void react_free(struct run *run)
     struct run *r = react_run_of(run);
     r->model->ops->free(r->turn);
     react_turn_clear(r);
+    react_files_clear(&r->files);
     react_calls_done(&r->calls);
     react_tools_done(&r->tools);
     react_again_free(r->recall);
@@ -413,7 +484,13 @@ static struct run *run_new(const struct react_settings *s, const struct run_spec
         run_drop(r);
         return NULL;
     }
-    talk_put(&r->talk, TALK_USER, spec->input, true);
+    trace_keep(&r->trace, spec->trace);
+    r->n_traced = spec->attempt << 16; /* an earlier gateway's turns have other ids */
+    r->parts = parts_have_file(spec->parts) ? xstrdup(spec->parts) : NULL;
+    if (r->parts)
+        talk_put_parts(&r->talk, TALK_USER, spec->parts, true);
+    else
+        talk_put(&r->talk, TALK_USER, spec->input, true);
     budget_init(&r->budget, &s->budget, spec->metadata, (msec_t)uv_now(s->loop));
     stepper_init(&r->stepper, s->loop, 0, react_on_step, r);
     return r;

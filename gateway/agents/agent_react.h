@@ -7,6 +7,7 @@
  *           done.  A spawn_task that waits ends with its child.
  * Context:  when the messages exceed the model's context_bytes, the oldest are left out, and the
  *           event custom "history_shortened" says so.
+ * Files:    each turn reads those that its messages name (react_files.h).
  * MCP:      a run keeps the tools that the servers had when it began.  It waits for a server that
  *           is starting; the event custom "mcp_unavailable" says what it went without.
  * Inbox:    a message waits, with core, for the current turn and its calls, then enters as the
@@ -38,6 +39,7 @@
 #define REACT_TURN_BYTES (4 * 1024 * 1024)  /* a turn's text and calls */
 #define REACT_TALK_BYTES (16 * 1024 * 1024) /* the messages for the model */
 
+struct lender;
 struct secrets;
 
 struct react_settings {
@@ -47,10 +49,12 @@ struct react_settings {
     const struct tool *const *tools;
     size_t n_tools;
     struct mcp_wish *mcp;          /* tools of MCP servers besides; NULL for none */
+    const struct lender *lender;   /* files of messages; NULL: there are none */
     const struct secrets *secrets; /* taken out of the tools' outputs; NULL: none */
     bool short_errors;             /* the messages of a model's server are only logged */
     struct budget_limits budget;
-    unsigned max_turns; /* of the model, since the user's last message; 0: REACT_MAX_TURNS */
+    struct traces *traces; /* NULL: nobody traces */
+    unsigned max_turns;    /* of the model, since the user's last message; 0: REACT_MAX_TURNS */
 };
 
 extern const struct agent_ops agent_react_ops;

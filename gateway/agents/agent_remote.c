@@ -26,6 +26,7 @@ struct remote_run {
     char task_id[TASK_ID_LEN + 1];
     uv_timer_t timer;
     struct fetch *fetch;
+    struct trace_copy trace;
     struct remote remote;
 
     /* The reply under way. */
@@ -286,8 +287,10 @@ static void remote_send(struct remote_run *r)
         buf_putstr(&last_id, buf_str(&q->last_id));
         headers[n++] = last_id.bytes;
     }
-    struct fetch_request request = {
-        .url = q->url.bytes, .headers = headers, .body = q->is_get ? STR_NULL : buf_str(&q->body)};
+    struct fetch_request request = {.url = q->url.bytes,
+                                    .headers = headers,
+                                    .body = q->is_get ? STR_NULL : buf_str(&q->body),
+                                    .trace = trace_kept(&r->trace)};
     q->wanted = false;
     r->fetch = fetch_start(r->s->fetcher, q->may_repeat ? &r->s->again : &r->s->options, &request,
                            &remote_fetch_events, r);
@@ -406,6 +409,7 @@ static struct remote_run *remote_run_new(const struct remote_settings *s,
     struct remote_run *r = xcalloc(sizeof *r);
     *r = (struct remote_run){.magic = REMOTE_MAGIC, .s = s, .events = *events, .task = task};
     snprintf(r->task_id, sizeof r->task_id, "%.*s", (int)spec->task_id.n, spec->task_id.p);
+    trace_keep(&r->trace, spec->trace);
     uv_timer_init(s->loop, &r->timer);
     r->timer.data = r;
     if (remote_form_of(s->kind)->keeps_session && !spec->is_context)
@@ -425,8 +429,8 @@ static void remote_open_turn(struct remote_run *r, const struct run_spec *spec,
     if (r->session.owner.p && program_session_read(&r->session, turns, &session) && !past)
         program_session_write(&r->session, buf_str(&session), spec->task_id);
     recap_put(&recap, spec->history, spec->input);
-    struct remote_turn turn = {str_of(s->url), str_of(s->model), spec->conversation_id,
-                               spec->task_id,  spec->input,      spec->history,
+    struct remote_turn turn = {str_of(s->url),  str_of(s->model), spec->conversation_id,
+                               spec->task_id,   spec->input,      spec->history,
                                buf_str(&recap), buf_str(&session)};
     if (past)
         remote_begin_again(&r->remote, s->kind, &turn, past);

@@ -48,6 +48,7 @@ struct builder {
     struct workers *workers;
     struct secrets *secrets;
     const struct lender *lender;
+    struct traces *traces;
 };
 
 /* NULL when there is no tool with that name. */
@@ -183,9 +184,12 @@ static void build_react(const struct builder *b, const struct config_agent *from
                                        .tools = to->tools,
                                        .n_tools = to->n_tools,
                                        .mcp = h->mcp,
+                                       .traces = b->traces,
+                                       .lender = b->lender,
                                        .budget = to->budget,
                                        .max_turns = from->max_turns};
     to->asks_budget = true;
+    to->takes_files = h->models != NULL;
     to->ops = &agent_react_ops;
     to->settings = &h->react;
 }
@@ -313,8 +317,8 @@ static bool runs_commands(const struct config *config)
 bool agents_build(const struct config *config, const struct agents_rim *rim, struct agent **ret,
                   size_t *ret_n, char *ret_error, size_t error_bytes)
 {
-    struct builder b = {config,    rim->fetcher, rim->terminal, rim->mcp,   rim->kept,
-                        rim->loop, rim->workers, rim->secrets,  rim->lender};
+    struct builder b = {config,    rim->fetcher, rim->terminal, rim->mcp,    rim->kept,
+                        rim->loop, rim->workers, rim->secrets,  rim->lender, rim->traces};
     char why[SANDBOX_ERROR] = "";
     *ret_n = 0;
     if (runs_commands(config) && !sandbox_prepare(&rim->terminal->sandbox, why)) {

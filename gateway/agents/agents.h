@@ -29,13 +29,14 @@ struct agents_rim {
     struct workers *workers;
     struct secrets *secrets;     /* gets those of the agents and their models */
     const struct lender *lender; /* agent_exec.h; NULL: there are no files */
+    struct traces *traces;       /* NULL: there are none */
 };
 
 /* False with a sentence in ret_error when an agent needs something that this gateway does not
  * have. */
 bool agents_build(const struct config *config, const struct agents_rim *rim, struct agent **ret,
                   size_t *ret_n, char *ret_error, size_t error_bytes);
-/* What they keep of a conversation that is deleted. */
+/* Drops what they keep of a conversation that is deleted. */
 void agents_forget(const struct config *config, struct agent *agents, size_t n, struct str owner,
                    struct str conversation_id);
 /* Calls visit for each model that an agent may use. */

@@ -5,6 +5,7 @@
 #include "gateway/agents/react_run.h"
 #include "gateway/base/fault.h"
 #include "gateway/models/model_stats.h"
+#include "gateway/traces/traces.h"
 
 void react_turn_clear(struct run *r)
 {
@@ -13,12 +14,34 @@ void react_turn_clear(struct run *r)
     r->fault = NULL;
     r->turn_bytes = 0;
     r->has_told = false;
+    r->turn_told = 0;
+    r->turn_usage = (struct model_usage){0};
     buf_done(&r->text);
     buf_done(&r->more);
 }
 
+static void trace_turn(struct run *r, const char *error)
+{
+    bool counted = r->turn_usage.prompt_tokens || r->turn_usage.completion_tokens;
+    if (!r->trace.is_there)
+        return;
+    traces_turn(r->settings->traces,
+                &(struct traces_turn){.context = &r->turn_trace,
+                                      .parent_id = r->trace.context.span_id,
+                                      .model = str_of(r->model->name),
+                                      .began = r->turn_began,
+                                      .told = r->turn_told,
+                                      .in = counted ? r->turn_usage.prompt_tokens : -1,
+                                      .out = counted ? r->turn_usage.completion_tokens : -1,
+                                      .error = str_of(error)});
+}
+
 void react_turn_over(struct run *r, enum model_reason reason, struct str fault)
 {
+    if (r->state == REACT_STREAMING)
+        trace_turn(r, !fault.p                     ? NULL
+                      : *model_reason_word(reason) ? model_reason_word(reason)
+                                                   : "_OTHER");
     if (fault.p && !r->fault)
         r->fault = react_input_fault(r->settings, r->model, r->task_id, reason, fault);
     react_set_state(r, REACT_STREAMED);
@@ -38,6 +61,8 @@ static void tell_first(struct run *r)
     if (!r->has_told && r->model->stats)
         histogram_add(&r->model->stats->first_token,
                       (msec_t)(uv_now(r->settings->loop) - r->turn_began));
+    if (!r->has_told)
+        r->turn_told = uv_now(r->settings->loop);
     r->has_told = true;
 }
 
@@ -90,6 +115,7 @@ static void on_usage(void *user, const struct model_usage *usage)
     struct run *r = react_run_of(user);
     r->has_usage = true;
     model_usage_add(&r->usage, usage);
+    model_usage_add(&r->turn_usage, usage);
     r->budget.tokens += usage->prompt_tokens + usage->completion_tokens;
     if (!r->model->stats)
         return;

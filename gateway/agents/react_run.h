@@ -10,6 +10,7 @@
 #include "gateway/agents/agent_react.h"
 #include "gateway/agents/react_again.h"
 #include "gateway/agents/react_calls.h"
+#include "gateway/agents/react_files.h"
 #include "gateway/agents/react_tools.h"
 #include "gateway/base/stepper.h"
 
@@ -20,6 +21,8 @@ enum react_state {
     REACT_READY,
     REACT_COMMITTING, /* ready, and waits for a commit */
     REACT_COMMITTED,
+    REACT_READING, /* the files that the model is to be given */
+    REACT_READ,
     REACT_STREAMING,
     REACT_STREAMED,
     REACT_CALLING,
@@ -36,9 +39,14 @@ struct run {
     struct stepper stepper;
     struct model_turn *turn; /* NULL between turns */
     uint64_t turn_began;     /* the loop's time, in ms */
-    bool has_told;           /* the turn has produced a thought, a word or a call */
-    unsigned n_turns;        /* since the user's last message */
-    bool has_called;         /* a tool, in any turn */
+    uint64_t turn_told;      /* the same, of its first thought, word or call; 0: none yet */
+    struct model_usage turn_usage;
+    struct trace_copy trace;         /* the task's */
+    struct trace_context turn_trace; /* the turn's, below that */
+    unsigned n_traced;
+    bool has_told;    /* the turn has produced a thought, a word or a call */
+    unsigned n_turns; /* since the user's last message */
+    bool has_called;  /* a tool, in any turn */
     bool cancelled;
     bool left;      /* the gateway stops: nothing comes any more */
     bool takes;     /* a message, now */
@@ -48,6 +56,8 @@ struct run {
     struct buf text; /* the turn's text */
     struct buf more; /* members that go back with its calls: its thoughts */
     struct react_calls calls;
+    struct react_files files;
+    char *parts; /* of the task's input; NULL: there is no file among them */
     struct react_tools tools;
     bool has_tools;        /* tools are taken */
     struct recall *recall; /* of an earlier gateway's run, until then; NULL: none */

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "proto/parts.h"
+
 static const char *const role_names[] = {"system", "user", "assistant", "tool"};
 
 void talk_init(struct talk *t)
@@ -49,6 +51,13 @@ void talk_put(struct talk *t, enum talk_role role, struct str content, bool pinn
     talk_end(t, pinned);
 }
 
+void talk_put_parts(struct talk *t, enum talk_role role, struct str parts, bool pinned)
+{
+    talk_begin(t, role);
+    js_put_raw(&t->json, "content", parts);
+    talk_end(t, pinned);
+}
+
 void talk_put_raw(struct talk *t, enum talk_role role, struct str message)
 {
     talk_add(t, role);
@@ -81,9 +90,14 @@ static void put_past(struct talk *t, const struct js_doc *doc, uint32_t message)
     uint32_t role = is_object ? js_get(doc, message, "role") : 0;
     uint32_t content = is_object ? js_get(doc, message, "content") : 0;
     bool is_answer = role && js_type(doc, role) == JS_STRING && js_is(doc, role, "assistant");
+    uint32_t parts = is_object && !is_answer ? js_get(doc, message, "parts") : 0;
     struct buf text = {0};
     if (is_answer && (t->n == 0 || t->messages[t->n - 1].role == TALK_SYSTEM))
         return; /* its question is gone */
+    if (parts && js_type(doc, parts) == JS_ARRAY && parts_have_file(js_raw(doc, parts))) {
+        talk_put_parts(t, TALK_USER, js_raw(doc, parts), false);
+        return;
+    }
     if (content && js_type(doc, content) == JS_STRING)
         js_value(doc, content, &text);
     talk_put(t, is_answer ? TALK_ASSISTANT : TALK_USER, buf_str(&text), false);

@@ -36,6 +36,8 @@ void talk_done(struct talk *t);
 void talk_begin(struct talk *t, enum talk_role role); /* {"role":"…" – open for more */
 void talk_end(struct talk *t, bool pinned);
 void talk_put(struct talk *t, enum talk_role role, struct str content, bool pinned);
+/* content is a text, or an array of parts (proto/parts.h). */
+void talk_put_parts(struct talk *t, enum talk_role role, struct str parts, bool pinned);
 /* A whole message as it stands in a talk, and the newest message in that form. */
 void talk_put_raw(struct talk *t, enum talk_role role, struct str message);
 struct str talk_newest(const struct talk *t);

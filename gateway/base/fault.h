@@ -15,15 +15,16 @@
 #include <stdbool.h>
 
 /* X(NAME, name): what fails */
-#define FAULT_TABLE(X)                                                           \
-    X(COMMIT, commit)   /* a batch: STORE_IO, and nothing changes */             \
-    X(READ, read)       /* a query: STORE_IO */                                  \
-    X(ANSWER, answer)   /* nothing: an answer is held while there is a gate */   \
-    X(SPAWN, spawn)     /* the process of an agent: EAGAIN */                    \
-    X(SEND, send)       /* a message to a client: like a broken socket */        \
-    X(ACCEPT, accept)   /* a connection: EMFILE */                               \
-    X(TIMER, timer)     /* due timers: they wait for the next turn */            \
-    X(INFLATE, inflate) /* memory for the expander of messages: there is none */ \
+#define FAULT_TABLE(X)                                                            \
+    X(COMMIT, commit)   /* a batch: STORE_IO, and nothing changes */              \
+    X(READ, read)       /* a query: STORE_IO */                                   \
+    X(ANSWER, answer)   /* nothing: an answer is held while there is a gate */    \
+    X(FILE, file)       /* nothing: a read of a file's bytes is held like that */ \
+    X(SPAWN, spawn)     /* the process of an agent: EAGAIN */                     \
+    X(SEND, send)       /* a message to a client: like a broken socket */         \
+    X(ACCEPT, accept)   /* a connection: EMFILE */                                \
+    X(TIMER, timer)     /* due timers: they wait for the next turn */             \
+    X(INFLATE, inflate) /* memory for the expander of messages: there is none */  \
     X(DEFLATE, deflate) /* memory for a compressor of messages: there is none */
 
 /* X(NAME, name): behind what the process is killed, by SIGKILL */

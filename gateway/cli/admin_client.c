@@ -7,18 +7,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "gateway/cli/usage.h"
 #include "gateway/front/admin.h"
-
-const char admin_usage[] =
-    "  holdfast admin [--config FILE] [--data DIR] …   asks the gateway of that directory\n"
-    "    kick OWNER                       closes the owner's connections\n"
-    "    revoke OWNER [--ttl 1h]          and locks the owner out, for good or that long\n"
-    "    unrevoke OWNER                   lets the owner in again\n"
-    "    revocations                      lists revoked owners\n"
-    "    workers                          lists workers, their instances and runs\n"
-    "    drain WORKER                     gives it no more runs, and tells it to leave\n"
-    "    undrain WORKER                   gives it runs again\n"
-    "    as OWNER METHOD PATH [BODY]      sends a request of the HTTP API, such as GET /v1/conversations\n";
 
 struct ask {
     const char *method, *path, *owner; /* owner NULL: it is in the body */
@@ -156,7 +146,7 @@ int admin_run(const char *socket_path, int argc, char **arguments, long long for
     struct ask a = {0};
     int code = 2;
     if (!read_arguments(argc, arguments, for_s, &a)) {
-        fprintf(stderr, "holdfast: admin needs one of these\n\n%s", admin_usage);
+        code = usage_fail("admin", "admin needs one of these");
     } else if (!socket_path) {
         fprintf(stderr, "holdfast: admin.socket is \"\" in the configuration\n");
     } else {

@@ -6,8 +6,6 @@
 #ifndef GATEWAY_CLI_ADMIN_CLIENT_H
 #define GATEWAY_CLI_ADMIN_CLIENT_H
 
-extern const char admin_usage[];
-
 /* arguments: those after "admin" and the options; for_s 0: until it is lifted. */
 int admin_run(const char *socket_path, int argc, char **arguments, long long for_s);
 

@@ -205,6 +205,7 @@ static void chat_on_closed(void *arg, int code, const char *why)
         return;
     }
     c->state = CHAT_CONNECTING;
+    chat_talk_draw(c);
     uv_timer_start(&c->again, chat_on_again, pause_before_next(c), 0);
     c->attempts++;
     c->retry_ms = 0;
@@ -213,23 +214,49 @@ static void chat_on_closed(void *arg, int code, const char *why)
 static void on_signal(uv_signal_t *signal, int signum)
 {
     struct chat *c = signal->data;
-    if (signum == SIGINT && c->o->talks && chat_talk_stop(c))
+    if (signum == SIGINT && c->talk_began && chat_talk_interrupt(c))
         return;
+    if (c->talk_began) {
+        chat_talk_leave(c);
+        return;
+    }
     chat_show_end(&c->show);
     say_how_to_resume(c);
-    chat_finish(c, c->state == CHAT_IDLE ? 0 : 1);
+    chat_finish(c, 1);
+}
+
+static void chat_on_terminal(uv_signal_t *signal, int signum)
+{
+    struct chat *c = signal->data;
+    (void)signum;
+    chat_talk_again(c);
+}
+
+static void on_settle(uv_prepare_t *settle)
+{
+    struct chat *c = settle->data;
+    chat_show_settle(&c->show);
 }
 
 /* --- start and end ---------------------------------------------------------------------------- */
 
+static void chat_watch(struct chat *c, uv_signal_t *signal, int number, uv_signal_cb on_it)
+{
+    uv_signal_init(&c->loop, signal);
+    signal->data = c;
+    uv_signal_start(signal, on_it, number);
+}
+
 static void chat_start(struct chat *c)
 {
     uv_timer_init(&c->loop, &c->again);
-    uv_signal_init(&c->loop, &c->sigint);
-    uv_signal_init(&c->loop, &c->sigterm);
-    c->again.data = c->sigint.data = c->sigterm.data = c;
-    uv_signal_start(&c->sigint, on_signal, SIGINT);
-    uv_signal_start(&c->sigterm, on_signal, SIGTERM);
+    uv_prepare_init(&c->loop, &c->settle);
+    c->again.data = c->settle.data = c;
+    uv_prepare_start(&c->settle, on_settle);
+    chat_watch(c, &c->sigint, SIGINT, on_signal);
+    chat_watch(c, &c->sigterm, SIGTERM, on_signal);
+    chat_watch(c, &c->sigcont, SIGCONT, chat_on_terminal);
+    chat_watch(c, &c->sigwinch, SIGWINCH, chat_on_terminal);
     if (isatty(STDIN_FILENO) && uv_poll_init(&c->loop, &c->keyboard, STDIN_FILENO) == 0)
         c->keyboard.data = c;
     if (c->o->token) {
@@ -253,11 +280,13 @@ static void chat_start(struct chat *c)
 
 static void chat_stop(struct chat *c)
 {
-    if (c->keyboard.data)
-        uv_close((uv_handle_t *)&c->keyboard, NULL);
-    uv_close((uv_handle_t *)&c->again, NULL);
-    uv_close((uv_handle_t *)&c->sigint, NULL);
-    uv_close((uv_handle_t *)&c->sigterm, NULL);
+    uv_handle_t *const handles[] = {(uv_handle_t *)&c->again,   (uv_handle_t *)&c->settle,
+                                    (uv_handle_t *)&c->sigint,  (uv_handle_t *)&c->sigterm,
+                                    (uv_handle_t *)&c->sigcont, (uv_handle_t *)&c->sigwinch,
+                                    (uv_handle_t *)&c->keyboard};
+    for (size_t i = 0; i < countof(handles); i++)
+        if (handles[i]->data)
+            uv_close(handles[i], NULL);
     chat_link_done(&c->link);
     while (uv_run(&c->loop, UV_RUN_NOWAIT))
         ;
@@ -270,6 +299,7 @@ static void chat_stop(struct chat *c)
     buf_done(&c->message);
     buf_done(&c->agents);
     buf_done(&c->typed);
+    buf_done(&c->waiting);
     chat_edit_done(&c->edit);
     buf_done(&c->older_than);
     js_done(&c->doc);

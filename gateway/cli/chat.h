@@ -24,7 +24,6 @@ struct chat_options {
     bool talks;         /* ASK, without a message, on a terminal: one question after another */
 };
 
-extern const char chat_usage[];
 /* argv begins with "chat".  False with a sentence for the usage. */
 bool chat_options_read(int argc, char **argv, struct chat_options *ret, const char **ret_error)
     MUST_USE;

@@ -5,6 +5,7 @@
 #include "proto/utf8.h"
 
 #define ESCAPE '\033'
+#define NEWLINE "\u21b5" /* how one within the line is drawn */
 #define CTRL(letter) ((letter)&0x1f)
 
 /* --- characters ------------------------------------------------------------------------------- */
@@ -41,8 +42,8 @@ static uint32_t code_at(struct str line, size_t at)
     return code;
 }
 
-/* How many columns a character takes in most terminals: East Asian ones and emoji two. */
-static size_t columns_of(uint32_t code)
+/* East Asian ones and emoji take two. */
+size_t chat_edit_columns(uint32_t code)
 {
     static const struct {
         uint32_t from, to;
@@ -61,13 +62,13 @@ static size_t columns_between(struct str line, size_t from, size_t to)
 {
     size_t columns = 0;
     for (; from < to; from = char_after(line, from))
-        columns += columns_of(code_at(line, from));
+        columns += chat_edit_columns(code_at(line, from));
     return columns;
 }
 
 /* --- the line --------------------------------------------------------------------------------- */
 
-static void insert(struct chat_edit *e, struct str text)
+void chat_edit_insert(struct chat_edit *e, struct str text)
 {
     size_t after = e->line.len - e->at;
     buf_putstr(&e->line, text);
@@ -139,7 +140,7 @@ static enum chat_edit_result press(struct chat_edit *e, char key)
     case '\n': return EDIT_LINE;
     default:
         if ((unsigned char)key >= ' ')
-            insert(e, (struct str){&key, 1});
+            chat_edit_insert(e, (struct str){&key, 1});
     }
     return EDIT_MORE;
 }
@@ -155,6 +156,8 @@ static enum chat_edit_result press_sequence(struct chat_edit *e)
                 {"OC", CTRL('F')},  {"OD", CTRL('B')},  {"OH", CTRL('A')},  {"OF", CTRL('E')},
                 {"[1~", CTRL('A')}, {"[7~", CTRL('A')}, {"[4~", CTRL('E')}, {"[8~", CTRL('E')}};
     struct str sequence = {e->key.bytes + 1, e->key.len - 1};
+    e->in_paste =
+        str_eq(sequence, STR("[200~")) || (e->in_paste && !str_eq(sequence, STR("[201~")));
     if (str_eq(sequence, STR("[3~")) && e->line.len > 0)
         return press(e, CTRL('D'));
     for (size_t i = 0; i < countof(keys); i++)
@@ -176,6 +179,11 @@ static bool is_whole(struct str key)
 enum chat_edit_result chat_edit_take(struct chat_edit *e, char byte)
 {
     bool is_begun = e->key.len > 0;
+    if (!is_begun && e->in_paste && byte != ESCAPE && (unsigned char)byte < ' ') {
+        if (strchr("\r\n\t", byte) && byte)
+            chat_edit_insert(e, byte == '\t' ? STR(" ") : STR("\n"));
+        return EDIT_MORE;
+    }
     if (!is_begun && byte != ESCAPE && (unsigned char)byte < 0xc2)
         return is_inside(byte) || (unsigned char)byte >= 0x80 ? EDIT_MORE : press(e, byte);
     if (is_begun && e->key.bytes[0] != ESCAPE && !is_inside(byte)) {
@@ -190,26 +198,38 @@ enum chat_edit_result chat_edit_take(struct chat_edit *e, char byte)
     if (key.p[0] == ESCAPE)
         result = press_sequence(e);
     else if (code_at(key, 0) >= 0xa0 && code_at(key, 0) != UTF8_BROKEN)
-        insert(e, key);
+        chat_edit_insert(e, key);
     buf_clear(&e->key);
     return result;
 }
 
-void chat_edit_next(struct chat_edit *e)
+void chat_edit_keep(struct chat_edit *e, struct str line)
 {
-    struct str line = buf_str(&e->line);
-    bool is_again = e->n_past > 0 && str_eq(line, str_of(e->past[e->n_past - 1]));
-    if (line.n > 0 && !is_again) {
-        if (e->n_past == CHAT_EDIT_PAST) {
-            free(e->past[0]);
-            memmove(e->past, e->past + 1, --e->n_past * sizeof *e->past);
-        }
-        e->past[e->n_past++] = xstrdup(line);
+    if (e->n_past == CHAT_EDIT_PAST) {
+        free(e->past[0]);
+        memmove(e->past, e->past + 1, --e->n_past * sizeof *e->past);
     }
+    e->past[e->n_past++] = xstrdup(line);
+    e->shown = e->n_past;
+}
+
+void chat_edit_clear(struct chat_edit *e)
+{
     buf_clear(&e->line);
     buf_clear(&e->key);
     e->at = 0;
     e->shown = e->n_past;
+}
+
+bool chat_edit_next(struct chat_edit *e)
+{
+    struct str line = buf_str(&e->line);
+    bool is_again = e->n_past > 0 && str_eq(line, str_of(e->past[e->n_past - 1]));
+    bool is_kept = line.n > 0 && !is_again;
+    if (is_kept)
+        chat_edit_keep(e, line);
+    chat_edit_clear(e);
+    return is_kept;
 }
 
 /* --- the screen ------------------------------------------------------------------------------- */
@@ -217,15 +237,21 @@ void chat_edit_next(struct chat_edit *e)
 void chat_edit_draw(const struct chat_edit *e, const char *prompt, size_t columns, struct buf *out)
 {
     struct str line = buf_str(&e->line);
-    size_t taken = strlen(prompt), from = 0, to, room;
+    size_t taken = columns_between(str_of(prompt), 0, strlen(prompt)), from = 0, to, room;
     room = columns > taken + 8 ? columns - taken - 1 : 8;
     while (columns_between(line, from, e->at) > room)
         from = char_after(line, from);
     for (to = from; to < line.n; to = char_after(line, to))
         if (columns_between(line, from, char_after(line, to)) > room)
             break;
-    buf_putf(out, "\r%s%.*s\033[K\r", prompt, (int)(to - from), line.n ? line.p + from : "");
     taken += columns_between(line, from, e->at);
+    buf_putf(out, "\r%s", prompt);
+    for (; from < to; from++)
+        if (line.p[from] == '\n')
+            buf_puts(out, NEWLINE);
+        else
+            buf_putc(out, line.p[from]);
+    buf_puts(out, "\033[K\r");
     if (taken > 0)
         buf_putf(out, "\033[%zuC", taken);
 }

@@ -35,7 +35,7 @@ static void keep_member(struct chat *c, uint32_t object, const char *key, char *
 
 /* --- questions of the agent ------------------------------------------------------------------- */
 
-static void answer(struct chat *c, struct str typed)
+void chat_answer(struct chat *c, struct str typed)
 {
     struct buf r = chat_request("respond");
     chat_put_task(c, &r);
@@ -49,6 +49,22 @@ static void answer(struct chat *c, struct str typed)
     c->question = NULL;
     if (!c->o->talks)
         uv_poll_stop(&c->keyboard);
+}
+
+/* The lines that a terminal has edited. */
+static void take_typed(struct chat *c)
+{
+    for (const char *newline;
+         c->typed.len > 0 && (newline = memchr(c->typed.bytes, '\n', c->typed.len)) != NULL;) {
+        size_t n = (size_t)(newline - c->typed.bytes);
+        char *line = xstrdup((struct str){c->typed.bytes, n});
+        buf_consume(&c->typed, n + 1);
+        if (c->o->talks)
+            chat_talk_line(c, str_of(line));
+        else if (c->question)
+            chat_answer(c, str_of(line));
+        free(line);
+    }
 }
 
 static void on_typed(uv_poll_t *poll, int status, int events)
@@ -68,13 +84,7 @@ static void on_typed(uv_poll_t *poll, int status, int events)
         return;
     }
     buf_put(&c->typed, bytes, (size_t)n);
-    const char *newline = memchr(c->typed.bytes, '\n', c->typed.len);
-    if (newline && c->question) {
-        answer(c, (struct str){c->typed.bytes, (size_t)(newline - c->typed.bytes)});
-        buf_clear(&c->typed);
-    } else if (newline && c->o->talks) {
-        chat_talk_typed(c);
-    }
+    take_typed(c);
 }
 
 static void on_question(struct chat *c, uint32_t data)
@@ -84,8 +94,10 @@ static void on_question(struct chat *c, uint32_t data)
     keep_member(c, data, "input_id", &c->question);
     c->is_approval = kind && (js_is(&c->doc, kind, "approval") || js_is(&c->doc, kind, "budget"));
     chat_show_aside(&c->show, "? %s%s%s%s", tool, *tool ? ": " : "", prompt,
-                    c->is_approval ? " [y/N]" : "");
-    if (c->keyboard.data)
+                    c->is_approval && !c->is_raw ? " [y/N]" : "");
+    if (c->o->talks)
+        chat_talk_draw(c);
+    else if (c->keyboard.data)
         uv_poll_start(&c->keyboard, UV_READABLE, on_typed);
     else
         chat_show_aside(&c->show,
@@ -101,7 +113,9 @@ static void chat_answered(struct chat *c, uint32_t data)
         return;
     free(c->question);
     c->question = NULL;
-    if (c->keyboard.data && !c->o->talks)
+    if (c->o->talks)
+        chat_talk_draw(c);
+    else if (c->keyboard.data)
         uv_poll_stop(&c->keyboard);
 }
 
@@ -226,9 +240,8 @@ static void keep_agents(struct chat *c)
 
 static void begin_talk(struct chat *c)
 {
-    keep_agents(c);
-    if (c->state == CHAT_GREETING && !c->talk_began)
-        chat_show_aside(&c->show, "Ask something; /help lists the commands.");
+    if (!c->talk_began)
+        chat_talk_begin(c);
     c->talk_began = true;
     if (c->keyboard.data)
         uv_poll_start(&c->keyboard, UV_READABLE, on_typed);
@@ -249,6 +262,7 @@ static void on_welcome(struct chat *c)
     c->attempts = 0;
     c->is_broken = false;
     c->away_ms = 0;
+    keep_agents(c);
     if (c->o->talks && !c->task && c->message.len == 0)
         begin_talk(c);
     else
@@ -262,14 +276,19 @@ static void on_started(struct chat *c)
         return;
     keep_member(c, task, "task_id", &c->task);
     keep_member(c, task, "conversation_id", &c->conversation);
-    chat_show_aside(&c->show, "· task %s/%s", c->conversation, c->task);
+    if (!c->o->talks)
+        chat_show_aside(&c->show, "· task %s/%s", c->conversation, c->task);
     c->state = CHAT_FOLLOWING;
+    if (c->is_stopping)
+        chat_talk_send_stop(c);
 }
 
 static void on_resumed(struct chat *c)
 {
     uint64_t first = (uint64_t)number(c, 0, "first");
     c->state = CHAT_FOLLOWING;
+    if (c->is_stopping)
+        chat_talk_send_stop(c);
     if (first <= c->seen + 1)
         return;
     chat_show_aside(&c->show, "· events before %" PRIu64 " are no longer kept", first);
@@ -331,7 +350,10 @@ static void show_row(struct chat *c, uint32_t row, bool is_task)
         buf_putf(&line, "%" PRId64 " running", number(c, row, "running"));
     buf_putc(&line, '\t');
     put_column(c, row, is_task ? "name" : "title", &line);
-    chat_show_row(&c->show, buf_str(&line));
+    if (c->o->talks)
+        chat_show_aside(&c->show, "%s", line.bytes);
+    else
+        chat_show_row(&c->show, buf_str(&line));
     buf_done(&line);
 }
 
@@ -349,10 +371,36 @@ static void on_list(struct chat *c, const char *key)
      * newest. */
     for (size_t i = 0; i < n; i++)
         show_row(c, at[is_task ? n - 1 - i : i], is_task);
+    if (c->o->talks) {
+        chat_show_aside(&c->show, n ? "/resume and a name goes on in it" : "there are none yet");
+        return;
+    }
     if (n > 0 && more && js_type(&c->doc, more) == JS_TRUE && !c->show.has_failed)
         chat_ask(c);
     else
         chat_finish(c, c->show.has_failed ? 1 : 0);
+}
+
+/* The last messages of the conversation in which a talk goes on. */
+static void chat_on_history(struct chat *c)
+{
+    uint32_t messages = js_get(&c->doc, 0, "messages");
+    if (!messages || js_type(&c->doc, messages) != JS_ARRAY)
+        return;
+    if (js_first(&c->doc, messages) == js_end(&c->doc, messages))
+        chat_show_aside(&c->show, "· it has no messages yet");
+    for (uint32_t i = js_first(&c->doc, messages); i < js_end(&c->doc, messages);
+         i = js_next(&c->doc, i)) {
+        char *role = member(c, i, "role"), *content = member(c, i, "content");
+        if (strcmp(role, "user") == 0)
+            chat_show_typed(&c->show, "> ", str_of(content));
+        else
+            chat_show_answer(&c->show, str_of(content));
+        chat_show_end(&c->show);
+        chat_show_begin(&c->show);
+        free(role);
+        free(content);
+    }
 }
 
 static void on_error(struct chat *c)
@@ -399,7 +447,7 @@ void chat_take_line(void *arg, struct str line)
         void (*take)(struct chat *c);
     } kinds[] = {{"event", on_event},     {"welcome", on_welcome},     {"started", on_started},
                  {"resumed", on_resumed}, {"caught_up", on_caught_up}, {"task", chat_on_task},
-                 {"error", on_error}};
+                 {"error", on_error},     {"history", chat_on_history}};
     if (c->state == CHAT_OVER || !js_parse(&c->doc, line.p, line.n, JS_OURS))
         return;
     uint32_t type = js_get(&c->doc, 0, "type");

@@ -1,23 +1,16 @@
+#include <ctype.h>
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "gateway/cli/chat.h"
+#include "gateway/cli/usage.h"
 #include "proto/limits.h"
 
 #define DEFAULT_URL "ws://127.0.0.1:8080"
 #define MAX_STDIN (1u << 20)
-
-const char chat_usage[] =
-    "  holdfast chat [URL] [MESSAGE...]   asks, and prints the answer; without a message it\n"
-    "                                     reads stdin, or on a terminal begins a talk (/help)\n"
-    "                [--agent NAME] [--conversation ID] [--token TOKEN]\n"
-    "  holdfast chat [URL] --resume CONVERSATION/TASK [--after N]\n"
-    "  holdfast chat [URL] --cancel CONVERSATION/TASK\n"
-    "  holdfast chat [URL] --list [--conversation ID]\n";
 
 static bool chat_read_number(const char *text, uint64_t *ret)
 {
@@ -45,18 +38,13 @@ static bool read_task(const char *text, struct chat_options *o)
 
 static const char *read_flags(int argc, char **argv, struct chat_options *o)
 {
-    static const struct option known[] = {
-        {"agent", required_argument, NULL, 'a'}, {"conversation", required_argument, NULL, 'c'},
-        {"token", required_argument, NULL, 't'}, {"resume", required_argument, NULL, 'r'},
-        {"after", required_argument, NULL, 'n'}, {"cancel", required_argument, NULL, 'x'},
-        {"list", no_argument, NULL, 'l'},        {0},
-    };
+    static char why[160];
     const char *task = NULL;
-    for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+    for (int c; (c = usage_next("chat", argc, argv, why)) != -1;) {
         switch (c) {
         case 'a': o->agent = optarg; break;
-        case 'c': o->conversation = optarg; break;
-        case 't': o->token = optarg; break;
+        case 'i': o->conversation = optarg; break;
+        case 'k': o->token = optarg; break;
         case 'r':
             o->what = CHAT_RESUME;
             task = optarg;
@@ -65,12 +53,12 @@ static const char *read_flags(int argc, char **argv, struct chat_options *o)
             o->what = CHAT_CANCEL;
             task = optarg;
             break;
-        case 'l': o->what = CHAT_LIST; break;
+        case 'L': o->what = CHAT_LIST; break;
         case 'n':
             if (!chat_read_number(optarg, &o->after))
                 return "--after is the number of an event";
             break;
-        default: return "an option was not understood";
+        default: return why;
         }
     }
     return task && !read_task(task, o) ? "a task is named CONVERSATION/TASK" : NULL;
@@ -109,23 +97,44 @@ static const char *read_message(char **words, struct chat_options *o)
     return error ? error : o->message.len == 0 ? "there is no message" : NULL;
 }
 
-/* HOST:PORT, an address that lacks its scheme.  Other words have a colon too: in an address, only
- * digits follow it, and a dot, a bracket or "localhost" precedes it. */
+/* HOST:PORT, an address that lacks its scheme.  Other words have a colon too: in an address only
+ * digits follow it, and a name begins with a letter.  A word with a dot, a bracket or "localhost"
+ * before the colon is one with any port; other names need two digits at least, because of
+ * "note:1". */
 static bool is_bare_address(const char *word)
 {
+    static const char in_names[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
     const char *colon = strrchr(word, ':');
     if (!colon || !colon[1] || colon[1 + strspn(colon + 1, "0123456789")] || strpbrk(word, " /"))
         return false;
     size_t n = (size_t)(colon - word);
-    return (n == 9 && strncmp(word, "localhost", n) == 0) || memchr(word, '.', n) || word[0] == '[';
+    bool is_name = isalpha((unsigned char)word[0]) && strspn(word, in_names) == n && colon[2];
+    return is_name || (n == 9 && strncmp(word, "localhost", n) == 0) || memchr(word, '.', n) ||
+           word[0] == '[';
+}
+
+static bool has_scheme(const char *word)
+{
+    static const char *const schemes[] = {"ws:", "wss:", "http:", "https:"};
+    for (size_t i = 0; i < countof(schemes); i++)
+        if (strncmp(word, schemes[i], strlen(schemes[i])) == 0 && !strchr(word, ' '))
+            return true;
+    return strstr(word, "://");
 }
 
 static const char *read_url(char ***words, struct chat_options *o)
 {
+    static char why[256];
     const char *first = **words;
-    if (first && is_bare_address(first))
-        return "an address needs its scheme: ws://HOST:PORT, or wss://HOST:PORT";
-    if (first && strstr(first, "://"))
+    if (first && is_bare_address(first)) {
+        snprintf(why, sizeof why,
+                 "an address needs its scheme: ws://%.60s, or wss://HOST:PORT with TLS (a message "
+                 "that begins like that is put in quotes, whole)",
+                 first);
+        return why;
+    }
+    if (first && has_scheme(first))
         o->url_text = *(*words)++;
     return chat_url_read(o->url_text ? o->url_text : DEFAULT_URL, &o->url)
                ? NULL

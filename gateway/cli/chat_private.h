@@ -31,7 +31,8 @@ struct chat {
     uv_loop_t loop;
     struct chat_link link;
     uv_timer_t again;
-    uv_signal_t sigint, sigterm;
+    uv_signal_t sigint, sigterm, sigcont, sigwinch;
+    uv_prepare_t settle; /* a talk's prompt is put back before the loop waits */
     uv_poll_t keyboard;
     struct chat_show show;
     struct js_doc doc;
@@ -46,18 +47,21 @@ struct chat {
     uint64_t away_ms;          /* goaway: how long to stay away at most */
     uint64_t retry_ms;         /* the gateway is busy: when to ask again */
     char *question;            /* input_id of the open question */
-    struct buf typed;          /* for the question */
+    struct buf typed;          /* by a terminal that edits: an incomplete line */
+    struct buf waiting;        /* lines of a talk for after the answer, a NUL behind each */
     struct chat_edit edit;     /* a talk's prompt */
     struct termios cooked;     /* the terminal's original mode */
     struct buf older_than;     /* --list: the id of the last row */
-    unsigned attempts;         /* since the last welcome */
+    unsigned n_waiting;
+    unsigned attempts; /* since the last welcome */
     bool is_stored_token;
     bool is_stopping; /* a talk's answer was cancelled */
     bool talk_began;
+    bool is_warned; /* the last thing typed was a Ctrl-C */
     bool was_welcome;
     bool is_broken;
     bool is_approval; /* the open question expects yes or no */
-    bool is_raw;      /* this program edits: at the prompt of a talk */
+    bool is_raw;      /* this program edits: in a talk */
 };
 
 /* chat.c */
@@ -73,13 +77,21 @@ void chat_send(struct chat *c, struct buf *request); /* and frees it */
 /* chat_lines.c: takes one line from the gateway */
 void chat_take_line(void *arg, struct str line); /* arg: the struct chat */
 
+/* Answers the open question. */
+void chat_answer(struct chat *c, struct str typed);
+
 /* chat_talk.c */
-void chat_talk_idle(struct chat *c);  /* prompts: an answer has ended, or there was none yet */
-bool chat_talk_stop(struct chat *c);  /* false when there is nothing (more) to stop */
-void chat_talk_leave(struct chat *c); /* the end of the input */
-void chat_talk_typed(struct chat *c); /* a line was typed while no question is open */
-/* Keys at the prompt, while is_raw. */
+void chat_talk_begin(struct chat *c); /* once: the terminal is its own from now on */
+void chat_talk_idle(struct chat *c);  /* an answer has ended, or there was none yet */
+void chat_talk_line(struct chat *c, struct str typed);
+/* Keys, while is_raw. */
 void chat_talk_keys(struct chat *c, const char *keys, size_t n);
-void chat_talk_cooked(struct chat *c); /* restores the terminal's mode, if it is raw */
+void chat_talk_draw(struct chat *c);      /* what the prompt depends on has changed */
+void chat_talk_again(struct chat *c);     /* the program was stopped, or its terminal resized */
+void chat_talk_leave(struct chat *c);     /* and tells how to come back */
+bool chat_talk_stop(struct chat *c);      /* false when there is nothing (more) to stop */
+void chat_talk_send_stop(struct chat *c); /* the task to stop is known */
+bool chat_talk_interrupt(struct chat *c); /* Ctrl-C; false: it leaves */
+void chat_talk_cooked(struct chat *c);    /* restores the terminal's mode, if it is raw */
 
 #endif

@@ -1,72 +1,80 @@
 /* A talk on a terminal: a prompt that stays, one answer after another in one conversation.
  *
- * Design. Between two answers the client is CHAT_IDLE: the terminal is raw, and chat_edit edits the
- * line. During an answer the terminal edits, and its input waits; only "/cancel" is handled at
- * once. A terminal without escapes always edits by itself. Ctrl-C stops the answer, and at the
- * prompt, or a second time, leaves. */
+ * Design. The terminal is raw during the whole talk: chat_edit edits the line, and it is the footer
+ * of chat_show, so that answers stream above it. A line that is typed during an answer waits for
+ * its end, unless it is a command that can be obeyed at once, or answers the agent's question. A
+ * terminal without escapes edits by itself, and has a prompt between answers alone. Ctrl-C stops
+ * the answer; twice in a row it leaves. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "gateway/cli/chat_history.h"
 #include "gateway/cli/chat_private.h"
 
-#define MAX_TYPED 4096 /* at once: what a terminal delivers as a line */
 #define PROMPT "> "
-#define COLUMNS 80 /* when the terminal does not tell */
+#define BUSY "… "            /* an answer is under way */
+#define PASTES "\033[?2004h" /* the terminal brackets what is pasted */
+#define NO_PASTES "\033[?2004l"
+#define LISTED 10 /* conversations that /resume shows */
 
 /* --- the terminal ----------------------------------------------------------------------------- */
 
-void chat_talk_cooked(struct chat *c)
+static bool set_raw(struct chat *c)
 {
-    if (c->is_raw)
-        tcsetattr(STDIN_FILENO, TCSANOW, &c->cooked);
-    c->is_raw = false;
+    struct termios raw = c->cooked;
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO); /* Ctrl-C and Ctrl-Z stay signals */
+    raw.c_cc[VMIN] = 1;
+    raw.c_cc[VTIME] = 0;
+    return tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
 }
 
-/* Keys come one by one and without echo; Ctrl-C stays a signal. Earlier input can still be read. */
 static void make_raw(struct chat *c)
 {
     const char *term = getenv("TERM");
     bool is_dumb = !term || !*term || strcmp(term, "dumb") == 0;
     if (c->is_raw || is_dumb || !c->show.err_is_terminal || tcgetattr(STDIN_FILENO, &c->cooked) < 0)
         return;
-    struct termios raw = c->cooked;
-    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-    raw.c_cc[VMIN] = 1;
-    raw.c_cc[VTIME] = 0;
-    c->is_raw = tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
+    c->is_raw = set_raw(c);
+    if (c->is_raw)
+        fputs(PASTES, stderr);
 }
 
-static void draw(struct chat *c)
+void chat_talk_cooked(struct chat *c)
+{
+    if (!c->is_raw)
+        return;
+    chat_show_footer(&c->show, STR(""));
+    fputs(NO_PASTES, stderr);
+    tcsetattr(STDIN_FILENO, TCSANOW, &c->cooked);
+    c->is_raw = false;
+}
+
+void chat_talk_draw(struct chat *c)
 {
     struct buf out = {0};
-    struct winsize size;
-    bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-    chat_edit_draw(&c->edit, PROMPT, is_known ? size.ws_col : COLUMNS, &out);
-    fwrite(out.bytes, 1, out.len, stderr);
+    char prompt[32];
+    if (!c->is_raw)
+        return;
+    if (c->question)
+        snprintf(prompt, sizeof prompt, "%s", c->is_approval ? "[y/N] " : "? ");
+    else if (c->n_waiting > 0)
+        snprintf(prompt, sizeof prompt, "(%u waiting) ", c->n_waiting);
+    else
+        snprintf(prompt, sizeof prompt, "%s", c->state == CHAT_IDLE ? PROMPT : BUSY);
+    chat_edit_draw(&c->edit, prompt, chat_show_columns(), &out);
+    chat_show_footer(&c->show, buf_str(&out));
     buf_done(&out);
 }
 
-static void prompt(struct chat *c)
+void chat_talk_again(struct chat *c)
 {
-    chat_show_end(&c->show);
-    make_raw(c); /* first: the terminal itself would take a Ctrl-D right behind the prompt */
-    chat_show_prompt(&c->show, PROMPT);
+    if (c->is_raw && set_raw(c)) /* another program may have had the terminal */
+        fputs(PASTES, stderr);
+    chat_talk_draw(c);
 }
 
-/* Takes the first typed line; false when none is complete. */
-static bool take_typed(struct chat *c, struct buf *line)
-{
-    const char *newline = c->typed.len ? memchr(c->typed.bytes, '\n', c->typed.len) : NULL;
-    if (!newline)
-        return false;
-    size_t n = (size_t)(newline - c->typed.bytes);
-    buf_put(line, c->typed.bytes, n);
-    c->typed.len -= n + 1;
-    memmove(c->typed.bytes, newline + 1, c->typed.len);
-    return true;
-}
+/* --- commands --------------------------------------------------------------------------------- */
 
 static void forget_task(struct chat *c)
 {
@@ -74,164 +82,292 @@ static void forget_task(struct chat *c)
     c->task = NULL;
     c->seen = 0;
     c->is_stopping = false;
-    buf_clear(&c->show.said);
-    c->show.has_missed = false;
+    chat_show_begin(&c->show);
 }
 
-static void resume(struct chat *c, const char *name)
+static void list_conversations(struct chat *c)
+{
+    struct buf r = chat_request("conversations");
+    js_put_int(&r, "limit", LISTED);
+    chat_send(c, &r);
+}
+
+static void obey_resume(struct chat *c, const char *name)
 {
     const char *slash = strchr(name, '/');
-    if (!slash || slash == name || !slash[1]) {
+    size_t n = strcspn(name, "/");
+    if (!*name) {
+        list_conversations(c);
+        return;
+    }
+    if (n == 0 || (slash && !slash[1])) {
         chat_show_aside(&c->show, "a task is named CONVERSATION/TASK");
         return;
     }
     forget_task(c);
     free(c->conversation);
-    c->conversation = xstrdup((struct str){name, (size_t)(slash - name)});
-    c->task = xstrdup(str_of(slash + 1));
-    chat_talk_cooked(c);
-    chat_ask(c);
+    c->conversation = xstrdup((struct str){name, n});
+    if (slash) {
+        c->task = xstrdup(str_of(slash + 1));
+        chat_ask(c);
+        return;
+    }
+    struct buf r = chat_request("history");
+    js_put_field(&r, "conversation_id", str_of(c->conversation));
+    js_put_int(&r, "limit", 2);
+    chat_send(c, &r);
 }
 
-static void choose_agent(struct chat *c, const char *name)
+static void obey_agent(struct chat *c, const char *name)
 {
     free(c->agent);
     c->agent = xstrdup(str_of(name));
     chat_show_aside(&c->show, "· the next question is for %s", name);
 }
 
-static void help(struct chat *c)
+static void obey_agents(struct chat *c, const char *word)
 {
-    chat_show_aside(&c->show, "/agents             lists the agents\n"
-                              "/agent NAME        asks that agent from now on\n"
-                              "/new                begins another conversation\n"
-                              "/resume CONVERSATION/TASK\n"
-                              "/cancel, Ctrl-C     stops the answer\n"
-                              "/quit, Ctrl-D       leaves; a running task continues");
+    (void)word;
+    chat_show_aside(&c->show, "%s", c->agents.len ? c->agents.bytes : "there are none");
 }
 
-/* False when the line begins with a slash, but is no command: a path, perhaps. */
-static bool obey(struct chat *c, const char *line)
+static void obey_new(struct chat *c, const char *word)
+{
+    (void)word;
+    free(c->conversation);
+    c->conversation = NULL;
+    chat_show_aside(&c->show, "· a new conversation");
+}
+
+static void obey_cancel(struct chat *c, const char *word)
+{
+    (void)word;
+    if (!chat_talk_stop(c))
+        chat_show_aside(&c->show, c->is_stopping ? "· it stops already" : "· nothing runs");
+}
+
+static void obey_quit(struct chat *c, const char *word)
+{
+    (void)word;
+    chat_talk_leave(c);
+}
+
+static void obey_help(struct chat *c, const char *word);
+
+/* during: obeyed while an answer comes; the others wait for its end. */
+static const struct command {
+    const char *verb;
+    bool has_word, word_is_optional, during;
+    void (*obey)(struct chat *c, const char *word);
+    const char *help;
+} commands[] = {
+    {"/agents", false, false, true, obey_agents, "/agents              lists the agents"},
+    {"/agent", true, false, true, obey_agent, "/agent NAME          asks that agent from now on"},
+    {"/new", false, false, false, obey_new, "/new                 begins another conversation"},
+    {"/resume", true, true, false, obey_resume,
+     "/resume              lists the last conversations\n"
+     "/resume CONVERSATION goes on in that one\n"
+     "/resume CONVERSATION/TASK\n"
+     "                     shows that task"},
+    {"/cancel", false, false, true, obey_cancel, "/cancel, Ctrl-C      stops the answer"},
+    {"/quit", false, false, true, obey_quit,
+     "/quit, Ctrl-D        leaves, and so does Ctrl-C twice; a running task continues"},
+    {"/help", false, false, true, obey_help, "/help                shows this"},
+};
+
+static void obey_help(struct chat *c, const char *word)
+{
+    struct buf all = {0};
+    (void)word;
+    for (size_t i = 0; i < countof(commands); i++)
+        buf_putf(&all, "%s%s", i ? "\n" : "", commands[i].help);
+    chat_show_aside(&c->show, "%s\nWhat you type during an answer is asked when it has ended.",
+                    all.bytes);
+    buf_done(&all);
+}
+
+/* NULL when the line begins with a slash, but is no command: a path, perhaps. */
+static const struct command *command_of(const char *line, const char **ret_word)
 {
     size_t n = strcspn(line, " ");
-    const char *word = line[n] ? line + n + 1 : "";
-    struct str verb = {line, n};
-    if (str_eq(verb, STR("/help")))
-        help(c);
-    else if (str_eq(verb, STR("/agents")))
-        chat_show_aside(&c->show, "%s", c->agents.len ? c->agents.bytes : "there are none");
-    else if (str_eq(verb, STR("/agent")) && *word)
-        choose_agent(c, word);
-    else if (str_eq(verb, STR("/new"))) {
-        free(c->conversation);
-        c->conversation = NULL;
-        chat_show_aside(&c->show, "· a new conversation");
-    } else if (str_eq(verb, STR("/resume")))
-        resume(c, word);
-    else if (str_eq(verb, STR("/cancel")))
-        chat_show_aside(&c->show, "· nothing runs");
-    else if (str_eq(verb, STR("/quit")))
-        chat_finish(c, 0);
-    else
-        return false;
-    return true;
+    const char *word = line + n + strspn(line + n, " ");
+    *ret_word = word;
+    for (size_t i = 0; i < countof(commands); i++) {
+        const struct command *command = &commands[i];
+        bool fits = command->has_word ? *word || command->word_is_optional : !*word;
+        if (fits && str_eq((struct str){line, n}, str_of(command->verb)))
+            return command;
+    }
+    return NULL;
 }
 
-static void ask(struct chat *c, struct buf *line)
+/* --- lines ------------------------------------------------------------------------------------ */
+
+static void ask(struct chat *c, const char *line)
 {
-    chat_talk_cooked(c);
     buf_clear(&c->message);
-    buf_putstr(&c->message, buf_str(line));
+    buf_puts(&c->message, line);
     chat_new_key(c);
     chat_ask(c);
 }
 
-/* Takes typed lines up to the first question. */
-static void take_lines(struct chat *c)
+/* The line was typed, and now it counts. */
+static void talk_line(struct chat *c, const char *line)
 {
-    struct buf line = {0};
-    while (c->state == CHAT_IDLE && take_typed(c, &line)) {
-        buf_putc(&line, 0);
-        line.len--;
-        if (line.bytes[0] == '/' && obey(c, line.bytes))
-            ;
-        else if (line.bytes[strspn(line.bytes, " \t")])
-            ask(c, &line);
-        if (c->state == CHAT_IDLE)
-            prompt(c);
-        buf_clear(&line);
+    const char *word;
+    const struct command *command = command_of(line, &word);
+    if (c->is_raw)
+        chat_show_typed(&c->show, PROMPT, str_of(line));
+    if (command)
+        command->obey(c, word);
+    else if (line[strspn(line, " \t\n")])
+        ask(c, line);
+}
+
+/* Lines that have waited, up to the first question. */
+static void take_waiting(struct chat *c)
+{
+    while (c->state == CHAT_IDLE && c->n_waiting > 0) {
+        char *line = xstrdup(str_of(c->waiting.bytes));
+        buf_consume(&c->waiting, strlen(line) + 1);
+        c->n_waiting--;
+        talk_line(c, line);
+        free(line);
     }
-    buf_done(&line);
+}
+
+void chat_talk_line(struct chat *c, struct str typed)
+{
+    const char *word;
+    char *line = xstrdup(typed);
+    const struct command *command = command_of(line, &word);
+    if (c->question && !command) {
+        if (c->is_raw)
+            chat_show_typed(&c->show, "", typed);
+        chat_answer(c, typed);
+    } else if (c->state == CHAT_IDLE || (command && command->during)) {
+        talk_line(c, line);
+    } else if (line[strspn(line, " \t\n")]) {
+        buf_put(&c->waiting, line, strlen(line) + 1);
+        c->n_waiting++;
+    }
+    free(line);
+    if (c->state == CHAT_IDLE && !c->is_raw)
+        chat_show_prompt(&c->show, PROMPT);
 }
 
 void chat_talk_idle(struct chat *c)
 {
+    chat_show_end(&c->show);
     forget_task(c);
     buf_clear(&c->message);
+    free(c->question);
+    c->question = NULL;
     c->state = CHAT_IDLE;
-    prompt(c);
-    take_lines(c);
+    take_waiting(c);
+    if (c->state == CHAT_IDLE && !c->is_raw)
+        chat_show_prompt(&c->show, PROMPT);
+    chat_talk_draw(c);
 }
 
-/* Handles a line in the same way as one that the terminal has edited. */
+void chat_talk_begin(struct chat *c)
+{
+    make_raw(c);
+    chat_history_load(&c->edit);
+    chat_show_aside(&c->show, "Ask something; /help lists the commands.");
+}
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
 static void enter_line(struct chat *c)
 {
-    draw(c);
-    fputc('\n', stderr);
-    buf_putstr(&c->typed, buf_str(&c->edit.line));
-    buf_putc(&c->typed, '\n');
-    chat_edit_next(&c->edit);
-    take_lines(c);
+    char *line = xstrdup(buf_str(&c->edit.line));
+    bool is_secret = c->question != NULL; /* an answer may be a password */
+    if (!is_secret && chat_edit_next(&c->edit))
+        chat_history_add(str_of(line));
+    else if (is_secret)
+        chat_edit_clear(&c->edit);
+    chat_talk_line(c, str_of(line));
+    free(line);
 }
 
 void chat_talk_keys(struct chat *c, const char *keys, size_t n)
 {
-    bool is_drawn = true;
+    c->is_warned = false;
     for (size_t i = 0; i < n && c->state != CHAT_OVER; i++) {
-        if (!c->is_raw) { /* a question was asked: the rest waits, as it would in the terminal */
-            buf_put(&c->typed, keys + i, n - i);
-            return;
-        }
         enum chat_edit_result result = chat_edit_take(&c->edit, keys[i]);
-        is_drawn = result == EDIT_LINE;
         if (result == EDIT_LINE)
             enter_line(c);
         else if (result == EDIT_END)
             chat_talk_leave(c);
     }
-    if (!is_drawn && c->is_raw)
-        draw(c);
+    chat_talk_draw(c);
 }
 
 void chat_talk_leave(struct chat *c)
 {
-    if (c->is_raw)
-        fputc('\n', stderr);
+    const char *url = c->o->url_text ? c->o->url_text : "", *blank = *url ? " " : "";
+    chat_talk_cooked(c);
     chat_show_end(&c->show);
     if (c->task)
-        chat_show_aside(&c->show, "The task continues: holdfast chat%s%s --resume %s/%s",
-                        c->o->url_text ? " " : "", c->o->url_text ? c->o->url_text : "",
-                        c->conversation, c->task);
+        chat_show_aside(&c->show, "The task continues: holdfast chat%s%s --resume %s/%s", blank,
+                        url, c->conversation, c->task);
+    else if (c->conversation)
+        chat_show_aside(&c->show, "To go on: holdfast chat%s%s --conversation %s", blank, url,
+                        c->conversation);
     chat_finish(c, 0);
 }
 
-bool chat_talk_stop(struct chat *c)
+/* --- stopping --------------------------------------------------------------------------------- */
+
+void chat_talk_send_stop(struct chat *c)
 {
-    if (c->state != CHAT_FOLLOWING || c->is_stopping)
-        return false;
-    c->is_stopping = true;
     struct buf r = chat_request("cancel");
     chat_put_task(c, &r);
     js_put_bool(&r, "tree", true);
     chat_send(c, &r);
-    chat_show_aside(&c->show, "· it stops; Ctrl-C again leaves");
+}
+
+bool chat_talk_stop(struct chat *c)
+{
+    bool runs = c->task || c->message.len > 0;
+    if (!runs || c->is_stopping)
+        return false;
+    c->is_stopping = true;
+    if (c->state == CHAT_FOLLOWING)
+        chat_talk_send_stop(c); /* else when the task is known, or the connection is back */
     return true;
 }
 
-void chat_talk_typed(struct chat *c)
+/* Waiting lines were meant for after the answer: they go back to the prompt, and nothing of them is
+ * asked by itself. */
+static void take_back(struct chat *c)
 {
-    if (c->state == CHAT_IDLE)
-        take_lines(c);
-    else if (str_eq(buf_str(&c->typed), STR("/cancel\n")) && chat_talk_stop(c))
-        buf_clear(&c->typed);
+    bool has_more = c->edit.line.len > 0;
+    c->edit.at = 0;
+    for (; c->n_waiting > 0; c->n_waiting--) {
+        chat_edit_insert(&c->edit, str_of(c->waiting.bytes));
+        if (c->n_waiting > 1 || has_more)
+            chat_edit_insert(&c->edit, STR("\n"));
+        buf_consume(&c->waiting, strlen(c->waiting.bytes) + 1);
+    }
+    c->edit.at = c->edit.line.len;
+}
+
+bool chat_talk_interrupt(struct chat *c)
+{
+    if (c->is_warned)
+        return false;
+    c->is_warned = true;
+    if (chat_talk_stop(c)) {
+        take_back(c);
+        chat_show_aside(&c->show, "· it stops; Ctrl-C again leaves");
+    } else if (c->edit.line.len > 0) {
+        c->is_warned = false;
+        chat_edit_clear(&c->edit);
+    } else {
+        chat_show_aside(&c->show, "· Ctrl-C again leaves, and so does Ctrl-D");
+    }
+    chat_talk_draw(c);
+    return true;
 }

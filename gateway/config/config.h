@@ -56,6 +56,9 @@ enum model_kind { MODEL_OPENAI, MODEL_BUILTIN };
 /* The interface of a model's server: Chat Completions, Responses, Anthropic's Messages. */
 enum model_api { API_CHAT, API_RESPONSES, API_ANTHROPIC };
 
+/* Files of messages that a model can be given: images and others, images, none. */
+enum config_takes { TAKES_FILES, TAKES_IMAGES, TAKES_TEXT };
+
 struct config_model {
     char *name;
     uint32_t kind; /* enum model_kind */
@@ -65,6 +68,7 @@ struct config_model {
     struct config_upstream upstream;
     uint32_t idle_timeout_s; /* longest silence; 0: no limit */
     uint64_t context_bytes;  /* of messages in a request; 0: no limit */
+    uint32_t takes;          /* enum config_takes */
     char *think_tag;         /* the tag that encloses thoughts in its answers; "" for none */
     char *fallback;          /* name of another model; NULL for none */
     /* A word of its server, NULL for none; of an answer, 0 for the API's default; 0 for none. */
@@ -296,6 +300,12 @@ struct config {
         uint64_t rotate_mib;
         uint32_t keep;
     } audit;
+    struct {
+        char *url; /* NULL: there are none */
+        char *service;
+        uint32_t percent;
+        struct config_upstream upstream;
+    } traces;
 };
 
 /* Reads the file (NULL: defaults alone) and the flags (NULL: none), both of which must outlive ret,

@@ -1,6 +1,5 @@
 #include "gateway/config/config_keys.h"
 
-
 #include "proto/mcp/mcp_tool.h"
 
 #define MAX_SECONDS 31536000 /* a year */
@@ -12,6 +11,7 @@
 static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL};
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
 static const char *const model_apis[] = {"chat", "responses", "anthropic", NULL};
+static const char *const model_takes[] = {"files", "images", "text", NULL};
 static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", "worker", NULL};
 static const char *const agent_forms[] = {
     "holdfast", "text", "claude", "codex",     "openai", "responses",
@@ -75,7 +75,8 @@ static const struct key auth_keys[] = {
 };
 TABLE(auth_table, auth_keys);
 
-#define UPSTREAM_KEYS(of, kind)                                                         \
+#define UPSTREAM_KEYS(of, kind) UPSTREAM_KEYS_AT(of, upstream, kind)
+#define UPSTREAM_KEYS_AT(of, upstream, kind)                                            \
     {"api_key_env", kind ": environment variable that holds the API key",               \
      TEXT(of, upstream.api_key_env, 128)},                                              \
         {"api_key_file", kind ": file whose first line is the API key",                 \
@@ -110,6 +111,8 @@ static const struct key model_keys[] = {
      INT(config_model, idle_timeout_s, 0, MAX_SECONDS, 120)},
     {"context_bytes", "largest input in messages: older ones are left out; 0: no limit",
      INT(config_model, context_bytes, 0, 16 * 1024 * 1024, 0)},
+    {"takes", "openai: files of messages that it can be given: images and others, images, none",
+     CHOICE(config_model, takes, model_takes, TAKES_FILES)},
     {"effort", "openai: how much it thinks: a word of its server, such as low or high",
      TEXT(config_model, effort, 32)},
     {"max_tokens", "api responses, anthropic: limit of an answer; 0: none, or 8192 for anthropic",
@@ -420,6 +423,16 @@ static const struct key audit_keys[] = {
 };
 TABLE(audit_table, audit_keys);
 
+static const struct key traces_keys[] = {
+    {"url", "the collector's URL for OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces",
+     URL(config, traces.url)},
+    {"service", "service.name of the spans", TEXT(config, traces.service, 128), .text = "holdfast"},
+    {"percent", "share of the traces that begin here; callers decide about theirs",
+     INT(config, traces.percent, 0, 100, 100)},
+    UPSTREAM_KEYS_AT(config, traces.upstream, "the collector"),
+};
+TABLE(traces_table, traces_keys);
+
 static const struct key root_keys[] = {
     {"listen", "address and port; port 0: any free one", TEXT(config, listen, 128),
      .text = "127.0.0.1:8080"},
@@ -470,6 +483,7 @@ static const struct key root_keys[] = {
      INT(config, drain_s, 0, 86400, 20)},
     {"log", "the log", GROUP(log_table)},
     {"audit", "who asked, read, answered and cancelled, a line of JSON each", GROUP(audit_table)},
+    {"traces", "spans of tasks, told to an OpenTelemetry collector", GROUP(traces_table)},
 };
 const struct key_table config_table = {root_keys, countof(root_keys)};
 

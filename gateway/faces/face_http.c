@@ -45,13 +45,13 @@ static void face_ask(struct exchange *x, bool follows)
     struct request_fault fault;
     struct str conversation = a->conversation_id.len ? buf_str(&a->conversation_id) : STR_NULL;
     struct str task = a->task_id.len ? buf_str(&a->task_id) : STR_NULL;
+    struct asker who = http_asker(x);
     if (!request_from_body(&h->doc, a->verb, conversation, task, buf_str(&a->body), &req, &fault))
         face_refuse(x, &fault);
     else if (follows)
         sse_follow(x, &req);
     else
-        x->call = hub_request(h, &(struct asker){x->owner, x->quota, NULL, x->from}, &req,
-                              face_replied, x);
+        x->call = hub_request(h, &who, &req, face_replied, x);
 }
 
 static void face_go_on(struct exchange *x, enum face_next next)

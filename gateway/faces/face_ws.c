@@ -114,7 +114,7 @@ static void end_channel(struct channel *ch)
 static struct asker asker_of(struct channel *ch, bool follows)
 {
     const struct session *who = &ch->ws->conn->session;
-    return (struct asker){who->owner, who->quota, follows ? &ch->session : NULL, who->from};
+    return (struct asker){who->owner, who->quota, follows ? &ch->session : NULL, who->from, NULL};
 }
 
 static void ignore_reply(void *arg, enum error e, struct str line)

@@ -434,6 +434,16 @@ void fetch_advance(struct list *in_ready)
 
 /* --- its life --------------------------------------------------------------------------------- */
 
+static void add_trace(struct fetch *f, const struct trace_context *trace)
+{
+    struct buf header = {0};
+    buf_puts(&header, "traceparent: ");
+    traceparent_put(&header, trace);
+    buf_putc(&header, 0);
+    f->headers = curl_slist_append(f->headers, header.bytes);
+    buf_done(&header);
+}
+
 struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *options,
                           const struct fetch_request *request, const struct fetch_events *events,
                           void *user)
@@ -450,6 +460,8 @@ struct fetch *fetch_start(struct fetcher *fetcher, const struct fetch_options *o
     f->wanted = xstrdup(str_of(request->wanted));
     for (size_t i = 0; request->headers && request->headers[i]; i++)
         f->headers = curl_slist_append(f->headers, request->headers[i]);
+    if (request->trace)
+        add_trace(f, request->trace);
     f->headers = curl_slist_append(f->headers, "Expect:"); /* do not wait for a 100 */
     f->idle.fire = fetch_on_idle;
     f->again.fire = fetch_on_again;

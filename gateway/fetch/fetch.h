@@ -26,6 +26,7 @@
 
 #include "gateway/base/net.h"
 #include "proto/buf.h"
+#include "proto/trace.h"
 
 #define FETCH_BUFFER (256 * 1024)   /* received, not handed out: then reading stops */
 #define FETCH_COMPLAINT (16 * 1024) /* bytes of an error's reply that are examined */
@@ -50,10 +51,11 @@ struct fetch_options {
 };
 
 struct fetch_request {
-    const char *url;            /* http or https */
-    const char *const *headers; /* "Name: value", followed by a NULL; NULL for none */
-    struct str body;            /* posted; p NULL: GET */
-    const char *wanted;         /* name of a header of the reply; NULL for none */
+    const char *url;                   /* http or https */
+    const char *const *headers;        /* "Name: value", followed by a NULL; NULL for none */
+    struct str body;                   /* posted; p NULL: GET */
+    const char *wanted;                /* name of a header of the reply; NULL for none */
+    const struct trace_context *trace; /* told as traceparent; NULL: none */
 };
 
 struct fetch_head {

@@ -3,7 +3,9 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 
+#include "gateway/base/fault.h"
 #include "gateway/files/files_private.h"
+#include "proto/parts.h"
 
 /* --- jobs ------------------------------------------------------------------------------------- */
 
@@ -53,17 +55,36 @@ void files_hash(struct str a, struct str b, char ret[FILE_HASH_LEN + 1])
 struct file_read {
     struct job job;
     char blob[FILE_HASH_LEN + 1];
-    int64_t at, got;
+    int64_t at, got; /* got: bytes, or a negative enum store_error */
     size_t n;
+    bool encodes; /* as base64 */
     char *bytes;
     file_read_fn done;
     void *arg;
 };
 
+static int64_t encode(struct file_read *r)
+{
+    size_t n = BASE64_SIZE(r->n);
+    char *text = try_alloc(n ? n : 1);
+    if (!text)
+        return STORE_IO;
+    base64_write(r->bytes, r->n, text);
+    free(r->bytes);
+    r->bytes = text;
+    return (int64_t)n;
+}
+
 static void read_run(struct job *job)
 {
     struct file_read *r = container_of(job, struct file_read, job);
-    r->got = job->files->ops->blob_read(job->files->store, r->blob, r->at, r->bytes, r->n);
+    FAULT_GATE(FILE);
+    r->bytes = try_alloc(r->n ? r->n : 1);
+    r->got = r->bytes
+                 ? job->files->ops->blob_read(job->files->store, r->blob, r->at, r->bytes, r->n)
+                 : STORE_IO;
+    if (r->encodes && r->got >= 0)
+        r->got = r->got == (int64_t)r->n ? encode(r) : STORE_IO;
 }
 
 static void read_ran(struct job *job)
@@ -80,23 +101,33 @@ static void read_ran(struct job *job)
     free(r);
 }
 
-struct file_read *files_read(struct files *f, struct str blob, int64_t at, size_t n,
-                             file_read_fn done, void *arg)
+static struct file_read *read_begin(struct files *f, const struct file_read *plan)
 {
     if (f->closing)
         return NULL;
     struct file_read *r = xcalloc(sizeof *r);
-    ASSERT(blob.n == FILE_HASH_LEN);
-    memcpy(r->blob, blob.p, blob.n);
-    r->at = at;
-    r->n = n;
-    r->bytes = xalloc(n ? n : 1);
-    r->done = done;
-    r->arg = arg;
+    *r = *plan;
     r->job.run = read_run;
     r->job.done = read_ran;
     files_job(f, &r->job);
     return r;
+}
+
+struct file_read *files_read(struct files *f, struct str blob, int64_t at, size_t n,
+                             file_read_fn done, void *arg)
+{
+    struct file_read plan = {.at = at, .n = n, .done = done, .arg = arg};
+    ASSERT(blob.n == FILE_HASH_LEN);
+    memcpy(plan.blob, blob.p, blob.n);
+    return read_begin(f, &plan);
+}
+
+struct file_read *files_load(struct files *f, struct str owner, struct str sha256, int64_t size,
+                             file_read_fn done, void *arg)
+{
+    struct file_read plan = {.n = (size_t)size, .encodes = true, .done = done, .arg = arg};
+    files_hash(owner, sha256, plan.blob);
+    return read_begin(f, &plan);
 }
 
 void files_read_forget(struct file_read *r)

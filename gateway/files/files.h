@@ -13,6 +13,7 @@
 
 #include <uv.h>
 
+#include "core/file_lender.h"
 #include "core/file_store.h"
 #include "core/hub.h"
 
@@ -48,6 +49,8 @@ bool files_lend(struct files *f, struct str owner, struct str task_id, struct st
                 struct buf *out, char *ret_error) MUST_USE;
 void files_return(struct files *f, struct str task_id); /* the task has ended */
 
+struct lender files_lender(struct files *f); /* both, and loads, for agents */
+
 /* A hash as FILE_HASH_LEN hex digits, of the two with a NUL in between. */
 void files_hash(struct str a, struct str b, char ret[FILE_HASH_LEN + 1]);
 
@@ -57,6 +60,9 @@ struct file_read;
 typedef void (*file_read_fn)(void *arg, int status, struct str bytes);
 /* NULL, and nothing is called, when they are not open any more. */
 struct file_read *files_read(struct files *f, struct str blob, int64_t at, size_t n,
+                             file_read_fn done, void *arg);
+/* The same of a whole file of the owner's, by the hash of its bytes: bytes is its base64. */
+struct file_read *files_load(struct files *f, struct str owner, struct str sha256, int64_t size,
                              file_read_fn done, void *arg);
 void files_read_forget(struct file_read *r); /* done is not called any more; NULL is allowed */
 

@@ -128,6 +128,40 @@ void files_return(struct files *f, struct str task_id)
     buf_done(&path);
 }
 
+/* --- the port --------------------------------------------------------------------------------- */
+
+static bool lend_by_port(void *arg, struct str owner, struct str task_id, struct str parts,
+                         struct buf *out, char *ret_error)
+{
+    return files_lend(arg, owner, task_id, parts, out, ret_error);
+}
+
+static void take_back(void *arg, struct str task_id)
+{
+    files_return(arg, task_id);
+}
+
+/* A load is a read, under the name that agents have for it. */
+static struct file_load *load_by_port(void *arg, struct str owner, struct str sha256, int64_t size,
+                                      lender_done done, void *user)
+{
+    return (struct file_load *)(void *)files_load(arg, owner, sha256, size, done, user);
+}
+
+static void forget_load(struct file_load *load)
+{
+    files_read_forget((struct file_read *)(void *)load);
+}
+
+struct lender files_lender(struct files *f)
+{
+    return (struct lender){.lend = lend_by_port,
+                           .take_back = take_back,
+                           .load = load_by_port,
+                           .forget = forget_load,
+                           .arg = f};
+}
+
 /* --- at a start ------------------------------------------------------------------------------- */
 
 struct lent {

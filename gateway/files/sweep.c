@@ -2,6 +2,7 @@
  * one: otherwise a blob could be removed between the question and its new row. */
 #include <stdlib.h>
 
+#include "core/call.h"
 #include "gateway/base/log.h"
 #include "gateway/files/files_private.h"
 
@@ -268,8 +269,8 @@ static void sweep_on_timer(struct timer *timer)
     bool expires = f->hub->clock.wall_ms >= s->next_expiry_ms;
     if (expires) {
         s->next_expiry_ms = f->hub->clock.wall_ms + EXPIRE_MS;
-        journal_put(&f->hub->journal, &(struct op){.kind = OP_FILES_EXPIRE,
-                                                   .at = f->hub->clock.wall_ms - FILE_UNNAMED_MS});
+        chat_files_end(f->hub, &(struct op){.kind = OP_FILES_EXPIRE,
+                                            .at = f->hub->clock.wall_ms - FILE_UNNAMED_MS});
     }
     s->step = expires ? SWEEP_PARTS : SWEEP_GONE;
     sweep_step(f);

@@ -43,6 +43,7 @@ static enum error identify(struct exchange *x, char *why, size_t n)
         x->quota = owner_ref(f->hub, who.quota[0] ? str_of(who.quota) : name);
         x->expires_at_ms = who.expires_at_ms;
         address_text(f, x->wsi, x->from);
+        x->traceparent = http_head_value(x->wsi, "traceparent:");
     }
     buf_done(&who.token);
     free(bearer);
@@ -205,11 +206,12 @@ static void carry_out(struct exchange *x)
         http_api_fail(x, fault.code, fault.message);
         return;
     }
-    if (x->route->is_events)
+    if (x->route->is_events) {
         sse_follow(x, &req);
-    else
-        x->call =
-            hub_request(h, &(struct asker){x->owner, x->quota, NULL, x->from}, &req, on_reply, x);
+    } else {
+        struct asker who = http_asker(x);
+        x->call = hub_request(h, &who, &req, on_reply, x);
+    }
 }
 
 static int api_run(struct exchange *x)
@@ -324,7 +326,8 @@ static bool refuse_as(struct exchange *x, int status, const char *message)
 
 static bool fits_file(struct exchange *x)
 {
-    if (x->length <= (size_t)x->front->config->rim_limits.file_mib << 20)
+    size_t most = (size_t)x->front->config->rim_limits.file_mib << 20;
+    if (x->length <= most || most == 0) /* its own answer says that none are taken */
         return true;
     http_api_fail(x, ERR_TOO_LARGE, "the body is larger than limits.file_mib");
     return false;
@@ -504,5 +507,6 @@ void http_api_closed(struct exchange *x)
     free(x->task_id);
     free(x->agent);
     free(x->origin);
+    free(x->traceparent);
     free(x);
 }

@@ -88,6 +88,7 @@ struct exchange {
     bool sends;            /* its kind writes the answer */
     struct owner *owner, *quota;
     char from[NET_TEXT]; /* its address, or "operator" */
+    char *traceparent;   /* of its head; NULL: none */
     int64_t expires_at_ms;
     struct call *call;          /* in progress */
     struct admin_wait *waiting; /* the same, for a request of the operator */
@@ -111,6 +112,11 @@ struct exchange {
     struct address *address; /* counts the stream; NULL for none */
     struct list all;         /* in the front's list of streams */
 };
+
+static inline struct asker http_asker(struct exchange *x)
+{
+    return (struct asker){x->owner, x->quota, NULL, x->from, x->traceparent};
+}
 
 /* Whether the path belongs to the API. */
 bool http_api_serves(const char *path);

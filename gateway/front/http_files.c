@@ -19,6 +19,8 @@
 /* Nothing of a file may run, whatever it is. */
 #define FILE_POLICY "content-security-policy: sandbox; default-src 'none'\n"
 
+#define DISK_S 60 /* for the first bytes of a file, from a disk that is slow */
+
 struct http_file {
     struct exchange *x; /* NULL when it is closed */
     struct upload *upload;
@@ -283,17 +285,71 @@ static void read_piece(struct http_file *own)
     own->read = files_read(own->x->front->files, str_of(own->blob), own->from, n, on_piece, own);
 }
 
-/* A file that is not there as it was written: the answer has begun, so it is cut. */
+static void ask_file(struct http_file *own, store_query_fn done)
+{
+    const struct exchange *x = own->x;
+    struct query q = {.kind = QUERY_FILE,
+                      .owner = str_of(x->owner->name),
+                      .conversation_id = str_of(x->conversation_id),
+                      .key = str_of(x->task_id)};
+    own->asking = true;
+    hub_query(x->front->hub, &q, done, own);
+}
+
+/* One answer for a foreign, a missing and a malformed id. */
+static void answer_not_found(struct exchange *x)
+{
+    (void)pace_take(x->front, str_of(x->owner->name)); /* guessing costs more than asking */
+    audit_file(x, "download", str_of(x->task_id), ERR_NOT_FOUND);
+    http_api_fail(x, ERR_NOT_FOUND, NO_SUCH_FILE);
+}
+
+/* An answer that has begun is cut. */
+static void read_failed(struct http_file *own, int status)
+{
+    bool passes = status == STORE_IO || status == STORE_FULL;
+    log_event_limited(passes ? LEVEL_WARN : LEVEL_ERROR, "files", passes ? "unread" : "damaged",
+                      LOG_TEXT("blob", own->blob), LOG_INT("status", status));
+    if (own->x->sends)
+        deadline_now(own->x->wsi);
+    else
+        http_api_fail(own->x, passes ? ERR_OVERLOADED : ERR_INTERNAL,
+                      passes ? "the file cannot be read now" : "the file is damaged");
+}
+
+static void on_file_again(void *arg, int status, struct answer *answer)
+{
+    struct http_file *own = arg;
+    (void)answer;
+    own->asking = false;
+    if (!own->x)
+        file_free(own);
+    else if (status != STORE_NOT_FOUND)
+        read_failed(own, status < 0 ? status : STORE_NOT_FOUND);
+    else if (own->x->sends)
+        deadline_now(own->x->wsi);
+    else
+        answer_not_found(own->x);
+}
+
+/* True when bytes came.  Bytes that are not there may have been swept meanwhile, with their row. */
+static bool has_read(struct http_file *own, int status, struct str bytes)
+{
+    own->read = NULL;
+    if (status == STORE_OK && (bytes.n > 0 || own->size == 0))
+        return true;
+    if (status == STORE_NOT_FOUND)
+        ask_file(own, on_file_again);
+    else
+        read_failed(own, status);
+    return false;
+}
+
 static void on_piece(void *arg, int status, struct str bytes)
 {
     struct http_file *own = arg;
-    own->read = NULL;
-    if (status < 0 || bytes.n == 0) {
-        log_event_limited(LEVEL_ERROR, "files", "damaged", LOG_TEXT("blob", own->blob),
-                          LOG_INT("status", status));
-        deadline_now(own->x->wsi);
+    if (!has_read(own, status, bytes))
         return;
-    }
     buf_clear(&own->piece);
     buf_reserve(&own->piece, LWS_PRE);
     own->piece.len = LWS_PRE;
@@ -398,14 +454,8 @@ static void on_first(void *arg, int status, struct str bytes)
 {
     struct http_file *own = arg;
     struct exchange *x = own->x;
-    own->read = NULL;
-    if (status < 0 || (bytes.n == 0 && own->size > 0)) {
-        log_event_limited(LEVEL_ERROR, "files", "damaged", LOG_TEXT("blob", own->blob),
-                          LOG_INT("status", status));
-        http_api_fail(x, status == STORE_IO ? ERR_OVERLOADED : ERR_INTERNAL,
-                      status == STORE_IO ? "the file cannot be read now" : "the file is damaged");
+    if (!has_read(own, status, bytes))
         return;
-    }
     own->image = image_type(bytes);
     choose_range(x, own);
     put_file_lines(own);
@@ -424,9 +474,7 @@ static void on_file(void *arg, int status, struct answer *answer)
         return;
     }
     if (status == STORE_NOT_FOUND) {
-        (void)pace_take(x->front, str_of(x->owner->name)); /* guessing costs more than asking */
-        audit_file(x, "download", str_of(x->task_id), ERR_NOT_FOUND);
-        http_api_fail(x, ERR_NOT_FOUND, NO_SUCH_FILE);
+        answer_not_found(x);
         return;
     }
     if (status < 0) {
@@ -447,13 +495,8 @@ static void on_file(void *arg, int status, struct answer *answer)
 
 static void download_begin(struct exchange *x)
 {
-    struct http_file *own = file_of(x);
-    struct query q = {.kind = QUERY_FILE,
-                      .owner = str_of(x->owner->name),
-                      .conversation_id = str_of(x->conversation_id),
-                      .key = str_of(x->task_id)};
-    own->asking = true;
-    hub_query(x->front->hub, &q, on_file, own);
+    deadline_set(x->wsi, DISK_S);
+    ask_file(file_of(x), on_file);
 }
 
 static const struct exchange_kind download_kind = {

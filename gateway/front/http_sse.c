@@ -61,7 +61,8 @@ void sse_follow(struct exchange *x, struct request *req)
     x->is_plain = http_is_1_0(x->wsi);
     list_push(&x->front->streams, &x->all);
     x->session.from = x->from;
-    const struct asker who = {x->owner, x->quota, &x->session, x->from};
+    struct asker who = http_asker(x);
+    who.session = &x->session;
     struct call *c = hub_request(x->front->hub, &who, req, on_resumed, x);
     if (c)
         x->call = c;

@@ -125,6 +125,7 @@ static bool request_away(void *arg, struct call *c)
     f.text[0] = str_of(c->owner->name);
     f.text[1] = str_of(c->quota->name);
     f.text[2] = text_or_none(c->from);
+    f.text[3] = text_or_none(c->traceparent);
     size_t begun = link_begin(&k->out, &f);
     request_encode(&c->req, &k->out);
     link_end(&k->out, begun);

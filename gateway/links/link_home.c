@@ -164,16 +164,18 @@ static void ask_hub(struct link *k, const struct link_frame *f, struct request *
     struct hub *h = k->links->o.hub;
     struct remote *r = f->number[0] ? find_remote(k, f->number[0]) : NULL;
     struct remote_call *rc = xcalloc(sizeof *rc);
-    char from[128];
+    char from[128], trace[128];
     rc->remote = r;
     rc->on.id = f->id;
     link_register(k, &k->requests, &k->all_requests, &rc->on);
     k->links->stats.requests_in++;
     snprintf(from, sizeof from, "%.*s", (int)f->text[2].n, f->text[2].p);
+    snprintf(trace, sizeof trace, "%.*s", (int)f->text[3].n, f->text[3].p);
     struct owner *owner = owner_ref(h, f->text[0]), *quota = owner_ref(h, f->text[1]);
     if (r)
         r->asked++;
-    const struct asker who = {owner, quota, r ? &r->session : NULL, from[0] ? from : NULL};
+    const struct asker who = {owner, quota, r ? &r->session : NULL, from[0] ? from : NULL,
+                              trace[0] ? trace : NULL};
     struct call *c = hub_request(h, &who, req, remote_replied, rc);
     if (c)
         rc->call = c;

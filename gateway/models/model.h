@@ -22,10 +22,12 @@ struct model_turn; /* defined by the adapter */
  * during start only. */
 struct model_request {
     struct str messages; /* array of {"role","content"}, assistant's with "tool_calls", tool's with
-                            "tool_call_id" */
+                            "tool_call_id"; a user's content may be an array of {"type":"text",
+                            "text"} and {"type":"file","media_type","name","data"}, with base64 */
     struct str tools;    /* array of {"type":"function","function":{…}}, "[]" for none */
     bool
         may_be_empty; /* once tools have done what was asked, a turn without a word is an end too */
+    const struct trace_context *trace; /* of this turn; NULL: none */
 };
 
 enum model_piece { PIECE_THINKING, PIECE_TOKEN };
@@ -75,13 +77,18 @@ struct model_ops {
     void (*free)(struct model_turn *turn); /* NULL is allowed */
 };
 
+/* Files of messages that a model can be given. */
+enum model_takes { MODEL_TAKES_IMAGES = 1, MODEL_TAKES_FILES = 2 };
+
 /* One configured model. */
 struct model {
     const char *name;
     const struct model_ops *ops;
     void *settings;
-    size_t context_bytes;         /* of its input messages; 0: any */
-    struct model_stats *stats;    /* of one agent; NULL: nobody counts */
+    size_t context_bytes;                      /* of its input messages; 0: any */
+    unsigned takes;                            /* enum model_takes */
+    bool (*takes_type)(struct str media_type); /* of these; NULL: all */
+    struct model_stats *stats;                 /* of one agent; NULL: nobody counts */
     const struct model *fallback; /* takes over a turn that failed without output; NULL: none */
 };
 

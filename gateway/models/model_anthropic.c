@@ -366,7 +366,7 @@ static struct model_turn *anthropic_start(void *settings, const struct model_req
     }
     struct model_turn *t = xcalloc(sizeof *t);
     t->magic = TURN_MAGIC;
-    model_stream_begin(&t->stream, &anthropic_api, s, events, user, &body, request->may_be_empty);
+    model_stream_begin(&t->stream, &anthropic_api, s, events, user, &body, request);
     return t;
 }
 

@@ -3,6 +3,7 @@
  * Users and assistants take turns here, and results of tools are the user's: messages of one role
  * become one.  No text may be empty. */
 #include "gateway/models/model_anthropic.h"
+#include "gateway/models/model_parts.h"
 #include "gateway/models/model_talk.h"
 #include "proto/str.h"
 
@@ -49,9 +50,14 @@ static const char user[] = "user", assistant[] = "assistant";
 
 static void put_user(struct messages *m, uint32_t message)
 {
+    uint32_t parts = model_parts_of(m->doc, message);
     struct buf text = {0};
-    model_talk_put_text(m->doc, message, "content", &text);
     open_message(m, user);
+    if (parts) {
+        model_parts_put(m->doc, parts, model_part_put_anthropic, &m->out);
+        return;
+    }
+    model_talk_put_text(m->doc, message, "content", &text);
     put_text_block(m, buf_str(&text));
     buf_done(&text);
 }

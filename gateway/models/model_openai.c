@@ -29,6 +29,7 @@ struct model_turn {
     struct json_end whole_end;
     bool says_events;
     bool may_be_empty;
+    struct trace_copy trace;
     bool starts_over; /* the reply was empty: it is dropped, and the request sent again */
     enum stream_form form;
     bool has_choice;
@@ -257,7 +258,10 @@ static void openai_ask(struct model_turn *t)
     if (!s->without_usage)
         js_put_raw(&body, "stream_options", STR("{\"include_usage\":true}"));
     buf_putc(&body, '}');
-    struct fetch_request fetch = {.url = s->url, .headers = s->headers, .body = buf_str(&body)};
+    struct fetch_request fetch = {.url = s->url,
+                                  .headers = s->headers,
+                                  .body = buf_str(&body),
+                                  .trace = trace_kept(&t->trace)};
     t->fetch = fetch_start(s->fetcher, &s->options, &fetch, &openai_fetch_events, t);
     buf_done(&body);
 }
@@ -451,6 +455,7 @@ static struct model_turn *openai_start(void *settings, const struct model_reques
     t->settings = s;
     t->sse.max = OPENAI_REPLY_BYTES;
     t->may_be_empty = request->may_be_empty;
+    trace_keep(&t->trace, request->trace);
     openai_answer_init(&t->answer, &t->events, user, s->think_tag);
     buf_putc(&t->request, '{');
     js_put_field(&t->request, "model", str_of(s->model));

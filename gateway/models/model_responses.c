@@ -254,7 +254,7 @@ static struct model_turn *responses_start(void *settings, const struct model_req
     }
     struct model_turn *t = xcalloc(sizeof *t);
     t->magic = TURN_MAGIC;
-    model_stream_begin(&t->stream, &responses_api, s, events, user, &body, request->may_be_empty);
+    model_stream_begin(&t->stream, &responses_api, s, events, user, &body, request);
     return t;
 }
 

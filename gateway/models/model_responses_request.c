@@ -1,4 +1,5 @@
 /* A request of the Responses API: messages in the form of model.h become its input items. */
+#include "gateway/models/model_parts.h"
 #include "gateway/models/model_responses.h"
 #include "gateway/models/model_talk.h"
 
@@ -71,24 +72,34 @@ static void responses_put_result(const struct js_doc *doc, uint32_t message, str
     buf_done(&text);
 }
 
+static void responses_put_user(const struct js_doc *doc, uint32_t message, struct buf *out)
+{
+    uint32_t parts = model_parts_of(doc, message);
+    struct buf text = {0};
+    if (parts) {
+        begin_item(out);
+        buf_puts(out, "\"role\":\"user\",\"content\":[");
+        model_parts_put(doc, parts, model_part_put_responses, out);
+        buf_puts(out, "]}");
+        return;
+    }
+    model_talk_put_text(doc, message, "content", &text);
+    responses_put_message(out, "user", buf_str(&text));
+    buf_done(&text);
+}
+
 static void responses_put_input(const struct js_doc *doc, struct buf *out, struct buf *system)
 {
-    struct buf text = {0};
     buf_putc(out, '[');
     for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i)) {
         switch (model_talk_role(doc, i)) {
         case MODEL_SYSTEM: model_talk_put_text(doc, i, "content", system); break;
         case MODEL_ASSISTANT: responses_put_assistant(doc, i, out); break;
         case MODEL_TOOL: responses_put_result(doc, i, out); break;
-        case MODEL_USER:
-            buf_clear(&text);
-            model_talk_put_text(doc, i, "content", &text);
-            responses_put_message(out, "user", buf_str(&text));
-            break;
+        case MODEL_USER: responses_put_user(doc, i, out); break;
         }
     }
     buf_putc(out, ']');
-    buf_done(&text);
 }
 
 /* {"type":"function","name":…} for {"type":"function","function":{"name":…}} */

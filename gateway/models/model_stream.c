@@ -127,8 +127,10 @@ static void stream_ask(struct model_stream *s)
         buf_puts(&body, s->api->extra);
     }
     buf_putc(&body, '}');
-    struct fetch_request request = {
-        .url = s->settings->url, .headers = s->settings->headers, .body = buf_str(&body)};
+    struct fetch_request request = {.url = s->settings->url,
+                                    .headers = s->settings->headers,
+                                    .body = buf_str(&body),
+                                    .trace = trace_kept(&s->trace)};
     s->fetch =
         fetch_start(s->settings->fetcher, &s->settings->options, &request, &stream_fetch_events, s);
     buf_done(&body);
@@ -280,14 +282,15 @@ static const struct fetch_events stream_fetch_events = {stream_on_head, stream_o
 
 void model_stream_begin(struct model_stream *s, const struct stream_api *api,
                         struct stream_settings *settings, const struct model_events *events,
-                        void *user, struct buf *body, bool may_be_empty)
+                        void *user, struct buf *body, const struct model_request *request)
 {
     *s = (struct model_stream){.api = api,
                                .settings = settings,
                                .events = *events,
                                .user = user,
                                .request = *body,
-                               .may_be_empty = may_be_empty};
+                               .may_be_empty = request->may_be_empty};
+    trace_keep(&s->trace, request->trace);
     *body = (struct buf){0};
     s->sse.max = STREAM_REPLY_BYTES;
     openai_answer_init(&s->answer, &s->events, user, settings->think_tag);

@@ -63,6 +63,7 @@ struct model_stream {
     enum stream_form form;
     bool says_events, begun; /* begun: an event came */
     bool may_be_empty, starts_over, done;
+    struct trace_copy trace;
     struct openai_answer answer;
     struct buf items;                /* of the output, as they came, with commas between them */
     struct model_usage usage, spent; /* of this reply, of earlier ones */
@@ -72,7 +73,7 @@ struct model_stream {
 /* The request's own members are in request, an open object; body is taken. */
 void model_stream_begin(struct model_stream *s, const struct stream_api *api,
                         struct stream_settings *settings, const struct model_events *events,
-                        void *user, struct buf *body, bool may_be_empty);
+                        void *user, struct buf *body, const struct model_request *request);
 void model_stream_unpause(struct model_stream *s);
 void model_stream_done(struct model_stream *s);
 

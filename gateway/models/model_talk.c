@@ -1,5 +1,8 @@
 #include "gateway/models/model_talk.h"
 
+#include "gateway/models/model_parts.h"
+#include "proto/parts.h"
+
 enum model_role model_talk_role(const struct js_doc *doc, uint32_t message)
 {
     static const char *const names[] = {"system", "user", "assistant", "tool"};
@@ -107,8 +110,9 @@ void model_talk_put_output(struct buf *out, const char *api, struct str items)
     buf_putc(out, '}');
 }
 
-static void put_without_output(const struct js_doc *doc, uint32_t message, struct buf *out)
+static void put_plain_message(const struct js_doc *doc, uint32_t message, struct buf *out)
 {
+    uint32_t parts = model_parts_of(doc, message);
     buf_putc(out, '{');
     for (uint32_t i = js_first(doc, message); i < js_end(doc, message); i = js_next(doc, i + 1)) {
         if (js_is(doc, i, MODEL_OUTPUT))
@@ -117,7 +121,13 @@ static void put_without_output(const struct js_doc *doc, uint32_t message, struc
             buf_putc(out, ',');
         js_copy(doc, i, out);
         buf_putc(out, ':');
-        js_copy(doc, i + 1, out);
+        if (i + 1 != parts) {
+            js_copy(doc, i + 1, out);
+            continue;
+        }
+        buf_putc(out, '[');
+        model_parts_put(doc, parts, model_part_put_chat, out);
+        buf_putc(out, ']');
     }
     buf_putc(out, '}');
 }
@@ -127,8 +137,8 @@ void model_talk_put_plain(struct buf *out, struct str messages)
     struct js_doc doc = {0};
     bool has_output =
         memmem(messages.p, messages.n, "\"" MODEL_OUTPUT "\":", sizeof MODEL_OUTPUT + 2) != NULL;
-    if (!has_output || !js_parse(&doc, messages.p, messages.n, JS_OURS) ||
-        js_type(&doc, 0) != JS_ARRAY) {
+    if ((!has_output && !parts_have_file(messages)) ||
+        !js_parse(&doc, messages.p, messages.n, JS_OURS) || js_type(&doc, 0) != JS_ARRAY) {
         buf_putstr(out, messages);
         js_done(&doc);
         return;
@@ -138,7 +148,7 @@ void model_talk_put_plain(struct buf *out, struct str messages)
         if (i > js_first(&doc, 0))
             buf_putc(out, ',');
         if (js_type(&doc, i) == JS_OBJECT)
-            put_without_output(&doc, i, out);
+            put_plain_message(&doc, i, out);
         else
             js_copy(&doc, i, out);
     }

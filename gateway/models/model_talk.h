@@ -35,7 +35,7 @@ uint32_t model_talk_output(const struct js_doc *doc, uint32_t message,
                            const struct model_output_form *form);
 /* Appends the member for an array of items. */
 void model_talk_put_output(struct buf *out, const char *api, struct str items);
-/* Appends messages without their outputs, for an API that knows no such member. */
+/* Appends messages as Chat Completions want them: without their outputs, files in its form. */
 void model_talk_put_plain(struct buf *out, struct str messages);
 /* A call's id, name or arguments, of its function where they stand there; 0 for none. */
 uint32_t model_talk_of_call(const struct js_doc *doc, uint32_t call, const char *name);

@@ -75,7 +75,7 @@ struct journal_tail {
     struct journal_row row; /* the oldest with live lines of it */
 };
 
-/* What the current batch does to a tail. */
+/* A change of the current batch to a tail. */
 struct journal_change {
     int64_t task_key;
     int64_t row; /* number of the row of the last lines; 0: those so far are dead */

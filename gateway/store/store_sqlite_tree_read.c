@@ -59,7 +59,7 @@ static int ask_message(const struct turn_asked *a, struct str id)
     return status < 0 ? status : end;
 }
 
-static int ask_task(const struct turn_asked *a, struct str task_id)
+static int ask_task_of_turn(const struct turn_asked *a, struct str task_id)
 {
     struct sql_reader *r = a->reader;
     struct sql_call c = asked_in(&r->conn, STMT_ASK_BRIEF, a->q);
@@ -67,7 +67,7 @@ static int ask_task(const struct turn_asked *a, struct str task_id)
     return sqlite_list_tasks(&c, &(struct query){0}, a->ret);
 }
 
-static const struct turn_rows turn_rows = {ask_text, ask_tip, ask_message, ask_task};
+static const struct turn_rows turn_rows = {ask_text, ask_tip, ask_message, ask_task_of_turn};
 
 /* --- a path ----------------------------------------------------------------------------------- */
 

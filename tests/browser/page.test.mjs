@@ -272,8 +272,8 @@ scene("a conversation is renamed and deleted, and a draft outlives a reload", as
   const { chat, puppet } = await its.asked();
   puppet.exit();
   await chat.waitForStatus("completed");
-  await chat.page.click(".more summary");
-  await chat.page.click(".menu button:has-text('Rename')");
+  await chat.page.click("#more");
+  await chat.page.click("#conversation-menu button:has-text('Rename')");
   await chat.page.fill("dialog[open] input", "The deep");
   await chat.page.press("dialog[open] input", "Enter");
   await chat.waitForText("The deep", "#title");
@@ -284,8 +284,8 @@ scene("a conversation is renamed and deleted, and a draft outlives a reload", as
   await chat.waitForText("The deep", "#title");
   assert.equal(await chat.page.inputValue("#message"), "half a sentence");
 
-  await chat.page.click(".more summary");
-  await chat.page.click(".menu button:has-text('Delete')");
+  await chat.page.click("#more");
+  await chat.page.click("#conversation-menu button:has-text('Delete')");
   await chat.page.click("dialog[open] button.danger");
   await chat.page.waitForSelector("#empty");
   assert.deepEqual(await chat.allTexts("#conversations .title"), []);
@@ -374,8 +374,8 @@ scene("axe finds no fault: what opens", async (its) => {
   await chat.waitForStatus("completed");
   await page.setViewportSize(desk);
   for (const entry of ["Rename", "Delete"]) {
-    await page.click(".more summary");
-    await page.click(`.menu button:has-text('${entry}')`);
+    await page.click("#more");
+    await page.click(`#conversation-menu button:has-text('${entry}')`);
     await assertAccessible(chat, [desk]);
     await page.keyboard.press("Escape");
   }

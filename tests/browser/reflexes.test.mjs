@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { scene } from "./support/scene.mjs";
 
@@ -72,6 +72,53 @@ scene("the Enter that ends a composition in Safari does not send", async (its) =
   puppet.exit();
 });
 
+scene("nor does it send a question that is edited", async (its) => {
+  const { chat, puppet } = await its.asked();
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await chat.page.click(".of-asked button[title='Edit and ask again']");
+  await chat.page.locator(".editor textarea").evaluate((field) => {
+    field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", keyCode: 229, bubbles: true, cancelable: true }));
+  });
+  assert.equal(await chat.page.locator(".editor textarea").count(), 1);
+});
+
+scene("each row of the list can be renamed, saved and deleted, and the focus is never lost", async (its) => {
+  const { chat, puppet } = await its.asked();
+  const { page } = chat;
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await page.click("#new");
+  await page.waitForSelector("#empty");
+  const row = "#conversations li[data-conversation-id]";
+  const open = async (entry) => {
+    await page.hover(row);
+    await page.click(`${row} .more`);
+    await page.click(`#conversation-menu button:has-text('${entry}')`);
+  };
+  await open("Rename");
+  await page.fill("dialog[open] input", "The: deep?");
+  await page.keyboard.press("Enter");
+  await chat.waitForText("The: deep?", `${row} .title`);
+  await page.waitForSelector(`${row} .more:focus`);
+
+  const download = page.waitForEvent("download");
+  await open("Save as Markdown");
+  const file = await download;
+  assert.equal(file.suggestedFilename(), "The deep.md");
+  const text = await readFile(await file.path(), "utf8");
+  assert.match(text, /^# The: deep\?\n\n\*2 messages\*\n\n## Question, .* UTC\n\nHow deep is the sea\?\n\n## Answer, .* UTC\n\nDeep – very\n$/);
+  await page.waitForSelector(`${row} .more:focus`);
+
+  await open("Delete");
+  await page.keyboard.press("Escape"); // asks nothing to stop, and deletes nothing
+  await page.waitForSelector(`${row} .more:focus`);
+  await open("Delete");
+  await page.click("dialog[open] button.danger");
+  await page.waitForSelector(row, { state: "detached" });
+  await page.waitForSelector("#message:focus");
+});
+
 scene("on a phone letters of fields have 16 px, and what is touched 44", async (its) => {
   const profile = await its.profile({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
   const { chat, puppet } = await its.asked({ profile, said: ["Well."] });
@@ -114,11 +161,11 @@ scene("Esc closes what is open before it stops anything", async (its) => {
   await page.click("#tray-button");
   await page.keyboard.press("Escape");
   await page.waitForSelector("#tray", { state: "detached" });
-  await page.click(".more summary");
-  await page.click(".menu button:has-text('Rename')");
+  await page.click("#more");
+  await page.click("#conversation-menu button:has-text('Rename')");
   await page.keyboard.press("Escape");
   await page.waitForSelector("dialog[open]", { state: "detached" });
-  await page.waitForSelector(".more > summary:focus");
+  await page.waitForSelector("#more:focus");
   puppet.say(" deep");
   await chat.waitForText("Deep – very deep");
   puppet.exit();
@@ -184,11 +231,22 @@ scene("choices are buttons; another answer can still be written", async (its) =>
   await page.click("[data-input-id=q] button:text-is('Deep blue')");
   assert.equal((await puppet.heard.take()).answer, "b");
   await chat.waitForText("Answered: Deep blue", "[data-input-id=q] .outcome");
-  puppet.emit("input_required", { input_id: "a", kind: "approval", prompt: "May I?", options: ["once"] });
+  puppet.emit("input_required", { input_id: "a", kind: "approval", prompt: "May I?", options: ["for an hour"] });
   await page.waitForSelector("[data-input-id=a].open");
-  assert.deepEqual(await chat.allTexts("[data-input-id=a] button"), ["Approve", "Decline"]);
+  assert.deepEqual(await chat.allTexts("[data-input-id=a] button"), ["Approve", "for an hour", "Decline"]);
   await page.click("[data-input-id=a] button:text-is('Approve')");
   assert.equal((await puppet.heard.take()).answer, true);
+  const offered = [
+    { id: "no", name: "Never", kind: "reject_always" },
+    { id: "all", name: "Allow for this conversation", kind: "allow_always" },
+    { id: "one", name: "Allow once", kind: "allow_once" },
+  ];
+  puppet.emit("input_required", { input_id: "b", kind: "approval", prompt: "And this?", options: offered });
+  await page.waitForSelector("[data-input-id=b].open");
+  assert.deepEqual(await chat.allTexts("[data-input-id=b] button"), ["Allow once", "Allow for this conversation", "Never"]);
+  await page.click("[data-input-id=b] button:text-is('Allow for this conversation')");
+  assert.equal((await puppet.heard.take()).answer, "all");
+  await chat.waitForText("Answered: Allow for this conversation", "[data-input-id=b] .outcome");
   puppet.exit();
   await chat.waitForStatus("completed");
 });
@@ -273,8 +331,8 @@ scene("a conversation that begins in the background has a name, can be renamed, 
   await chat.waitForText("Count the sand", "#title");
   await chat.waitForText("Count the sand", "#conversations .title");
   await chat.waitForText(" What was asked here runs in the background: it is in the tray.", "#elsewhere");
-  await chat.page.click(".more summary");
-  await chat.page.waitForSelector(".menu button:has-text('Rename')");
+  await chat.page.click("#more");
+  await chat.page.waitForSelector("#conversation-menu button:has-text('Rename')");
   puppet.exit();
 });
 

@@ -52,7 +52,8 @@ static void test_chat_edit_keys(void **state)
         {"a\x80\xc3(\xc2\x9b"
          "1mb",
          "a(1mb"}, /* no UTF-8, and a C1 control */
-        {"a\033[200~b\033[31;1Rc\t\001\006d", "adbc"},
+        {"ab\033[31;1Rc\t\001\006d", "adbc"},
+        {"a\033[200~b\r\tc\n\001\x04\033[31;1R\033[201~\001\006d", "adb\n c\n"}, /* pasted */
         {UP DOWN LEFT DELETE "a", "a"},
     };
     for (size_t i = 0; i < countof(rows); i++) {
@@ -118,7 +119,10 @@ static void test_chat_edit_draws_what_fits(void **state)
     type("\x15"
          "0123456789abcdef");
     assert_drawn(13, "\r> 6789abcdef\033[K\r\033[12C");
-    type(HOME);
+    type("\x15\033[200~a\nb\033[201~" LEFT);
+    assert_drawn(80, "\r> a\u21b5b\033[K\r\033[4C");
+    type("\x05\x15"
+         "0123456789abcdef" HOME);
     assert_drawn(13, "\r> 0123456789\033[K\r\033[2C");
 }
 

@@ -2,50 +2,18 @@
 
 import json
 import os
-import pathlib
-import pty
 import re
 import shlex
 import subprocess
-import termios
 
 import pytest
 
 import tokens
-from gateway import BINARY, WAIT_S, Gateway, free_port, refusing_port, run
+from gateway import Gateway, free_port, refusing_port, run
 from holdfast import Client, ids, program, wait_until
 from relay import Relay
+from talks import Chat
 from terminal import Command
-
-
-class Chat:
-    """holdfast chat for one gateway, with a state directory of its own."""
-
-    def __init__(self, gateway, folder):
-        self.gateway = gateway
-        self.environ = {**os.environ, "XDG_STATE_HOME": str(folder), "TERM": "xterm"}
-        for name in ("HOLDFAST_TOKEN", "NO_COLOR"):
-            self.environ.pop(name, None)
-
-    @property
-    def url(self):
-        return f"ws://{self.gateway.host}:{self.gateway.port}"
-
-    def start(self, *arguments, **options):
-        return Command("chat", self.url, *arguments, environ=self.environ, **options)
-
-    def run(self, *arguments, **options):
-        return self.start(*arguments, **options).end()
-
-    def ask(self, *steps, **options):
-        return self.run(program(*steps), **options)
-
-    def token_file(self):
-        return next(pathlib.Path(self.environ["XDG_STATE_HOME"], "holdfast").iterdir())
-
-    def client(self):
-        """The same guest over the tests' own client."""
-        return Client(self.gateway, token=self.token_file().read_text())
 
 
 @pytest.fixture
@@ -93,16 +61,19 @@ def test_usage_is_2(chat):
         assert status == 2 and "holdfast chat" in err, arguments
     assert run("chat", "ftp://x", "hi").returncode == 2
     assert run("chat", "ws://host:port", "hi").returncode == 2
+    assert "must look like ws://" in run("chat", "http:/x", "hi").stderr
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:9", "localhost:8080", "gateway.example:443", "[::1]:8080"])
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "localhost:8080", "gateway.example:443", "[::1]:8080",
+                                     "myhost:8080"])
 def test_address_without_a_scheme_is_no_message(address):
     said = run("chat", address, "hi")
-    assert said.returncode == 2 and not said.stdout and "ws://HOST:PORT" in str(said.stderr)
+    assert said.returncode == 2 and not said.stdout and f"ws://{address}," in said.stderr
 
 
 def test_words_with_a_colon_are_a_message(chat):
-    for words in (["at", "10:30"], ["10:30", "then"], ["e.g.", "this:", "7"], ["see", "a.b:7"]):
+    for words in (["at", "10:30"], ["10:30", "then"], ["e.g.", "this:", "7"], ["see", "a.b:7"], ["note:1", "is", "short"],
+                  ["myhost:8080 is an address"]):
         assert chat.run(*words)[:2] == (0, " ".join(words) + "\n")
 
 
@@ -130,6 +101,14 @@ def test_unreachable_gateway_is_told_at_once(chat):
         status, _, err = Command("chat", f"ws://127.0.0.1:{port}", "hi", environ=chat.environ).end()
     assert status == 1 and "cannot connect" in err
     assert "nothing listens there" in err and "holdfast serve" in err
+
+
+def test_what_answers_in_another_way_is_told_in_plain_words(chat, gateway):
+    port = gateway.port
+    for url, why in ((f"https://127.0.0.1:{port}", "does not speak TLS"), (f"ws://127.0.0.1:{port}/none", "not as a gateway"),
+                     ("ws://no-such-host.invalid", "no such host")):
+        status, out, err = Command("chat", url, "hi", environ=chat.environ).end()
+        assert (status, out) == (1, "") and "cannot connect to" in err and why in err, (url, err)
 
 
 # ---------------------------------------------------------------- leaving and coming back
@@ -293,7 +272,8 @@ def test_tls_is_checked(tmp_path):
     with Gateway({"tls": {"cert": cert, "key": key}}) as gateway:
         chat = Chat(gateway, tmp_path)
         url = f"https://localhost:{gateway.port}"
-        assert Command("chat", url, "hi", environ=chat.environ).end()[0] == 1
+        status, _, err = Command("chat", url, "hi", environ=chat.environ).end()
+        assert status == 1 and "not trusted" in err and "SSL_CERT_FILE" in err
         chat.environ["SSL_CERT_FILE"] = cert
         assert Command("chat", url, "hi", environ=chat.environ).end()[:2] == (0, "hi\n")
 
@@ -337,112 +317,9 @@ def test_question_without_a_terminal_is_told(chat):
     assert status == 0 and '"red"' in out
 
 
-# ---------------------------------------------------------------- a talk
-
-
-def answered(talk, text):
-    """Waits for an answer: the terminal may echo the same words of what was typed before the talk took the keyboard."""
-    talk.until(f"\x1b[0m\r\n{text}\r\n> ")
-
-
-def test_talk_asks_one_question_after_another_in_one_conversation(chat):
-    talk = chat.start(terminal=True)
-    talk.until("> ")
-    talk.type("first question\n")
-    answered(talk, "first question")
-    talk.type(program({"answer": "history"}) + "\n")
-    talk.type("/quit\n")
-    status, out, _ = talk.end()
-    assert status == 0
-    with chat.client() as client:
-        assert len(client.call("conversations")["conversations"]) == 1
-    assert out.count("· task ") == 2
-    conversations = set(re.findall(r"· task ([\w-]+)/", out))
-    assert len(conversations) == 1
-
-
-def test_talk_ctrl_c_stops_the_answer_and_then_leaves(chat):
-    talk = chat.start(terminal=True)
-    talk.until("> ")
-    talk.type(program({"token": "begun"}, {"hang": 1}) + "\n")
-    talk.until("· task ")
-    talk.interrupt()
-    talk.until("it stops")
-    talk.until("cancelled")
-    talk.type("still there\n")
-    answered(talk, "still there")
-    talk.interrupt()
-    assert talk.end()[0] == 0
-    with chat.client() as client:
-        (row,) = client.call("conversations")["conversations"]
-        tasks = client.call("tasks", conversation_id=row["conversation_id"])["tasks"]
-    assert [task["status"] for task in tasks] == ["cancelled", "completed"]
-
-
-def test_talk_knows_its_commands_and_begins_anew(chat):
-    talk = chat.start(terminal=True)
-    talk.until("> ")
-    talk.type("/agents\n")
-    talk.until("script\x1b[0m\r\n")
-    talk.type("/help\n")
-    talk.until("/resume CONVERSATION/TASK")
-    talk.type("/agent nobody\n")
-    talk.until("for nobody")
-    talk.type("hello\n")
-    talk.until("holdfast: ")
-    talk.type("/agent script\none\n")
-    answered(talk, "one")
-    talk.type("/new\ntwo\n")
-    answered(talk, "two")
-    talk.type("\x04")
-    status, out, _ = talk.end()
-    assert status == 0
-    assert len(set(re.findall(r"· task ([\w-]+)/", out))) == 2
-
-
-def test_talk_edits_its_line_and_knows_the_lines_before(chat):
-    talk = chat.start(terminal=True)
-    talk.until("> ")
-    talk.type("helo\x1b[Dl\x01Oh: \n")
-    answered(talk, "Oh: hello")
-    talk.type("\x1b[A!\n")
-    answered(talk, "Oh: hello!")
-    talk.type("\x1b[A\x1b[A\x1b[B\x15\x04")  # up, up, down; Ctrl-U, Ctrl-D
-    status, out, _ = talk.end()
-    assert status == 0 and out.count("· task ") == 2
-
-
 def test_answer_on_a_terminal_is_lightly_styled(chat):
     said = "# T\n**b** `c`\n```\n# d\n```\ne"
     assert chat.ask({"token": said})[1] == said + "\n"
     out = chat.ask({"token": said[:8]}, {"token": said[8:]}, terminal=True)[1]
     assert "\x1b[1m# T\x1b[0m\r\n*" in out and "\x1b[36m`c`" in out and "\x1b[36m# d\x1b[0m\r\n" in out
     assert re.sub(r"\x1b\[\d+m", "", out).endswith(said.replace("\n", "\r\n") + "\r\n")
-
-
-def test_terminal_is_left_as_it_was(chat):
-    fresh = pty.openpty()
-    flags = termios.tcgetattr(fresh[1])[3]  # as every terminal begins: that of the talk may be raw already
-    for end in fresh:
-        os.close(end)
-    for leave in ("/quit\n", "\x04"):
-        talk = chat.start(terminal=True)
-        talk.until("> ")
-        talk.type(leave)
-        assert talk.process.wait(WAIT_S) == 0
-        assert termios.tcgetattr(talk.keyboard)[3] == flags
-        talk.end()
-
-
-def test_talk_survives_a_break(gateway, chat):
-    with Relay(gateway) as relay:
-        chat.gateway = relay
-        talk = chat.start(terminal=True)
-        talk.until("> ")
-        relay.cut()
-        talk.until("connecting again")
-        talk.type("after the break\n")
-        talk.until("· task ")
-        talk.type("/quit\n")
-        status, out, _ = talk.end()
-    assert status == 0 and "after the break" in out.split("· task ")[1]

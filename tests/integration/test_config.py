@@ -241,12 +241,32 @@ def test_serve_ends_its_start_with_the_url_on_a_terminal(tmp_path):
         assert not any("in a browser" in line for line in gateway.log)
 
 
+COMMANDS = re.findall(r"^  holdfast (\S+)", run("help").stdout, re.M)
+
+
 def test_each_command_has_help():
-    for command in ("serve", "check-config", "print-config", "keys", "doctor", "backup", "admin", "token", "chat", "version"):
-        for flag in ("--help", "-h"):
-            done = run(command, flag)
-            assert done.returncode == 0 and done.stdout.startswith(f"  holdfast {command}"), (command, flag)
+    assert {"serve", "check-config", "keys", "doctor", "admin", "chat", "version"} <= set(COMMANDS)
+    for command in COMMANDS:
+        for asked in ((command, "--help"), (command, "-h"), ("help", command), (command, "word", "--help")):
+            done = run(*asked)
+            assert done.returncode == 0 and done.stdout.startswith(f"  holdfast {command}"), asked
             assert done.stdout.count("  holdfast ") == done.stdout.count(f"  holdfast {command}")
     for flag in ("help", "--help", "-h"):
         done = run(flag)
         assert done.returncode == 0 and "holdfast serve" in done.stdout and "holdfast chat" in done.stdout
+    for asked in (("dance", "--help"), ("help", "dance"), ("dance",), ()):
+        done = run(*asked)
+        assert done.returncode == 2 and "command" in done.stderr and not done.stdout, asked
+
+
+def test_help_has_each_option_of_a_synopsis_and_an_option_of_another_command_is_none():
+    for command in COMMANDS:
+        synopsis, _, about = run(command, "--help").stdout.partition("\n\n")
+        listed = set(re.findall(r"^    (--[a-z-]+)", about, re.M))
+        assert set(re.findall(r"--[a-z-]+", synopsis)) <= listed, command
+        for option in ("--dance", "--sub", "--full"):
+            if option not in listed and command not in ("help",):
+                done = run(command, option)
+                assert done.returncode == 2 and f"{command} has no option {option}" in done.stderr, (command, option)
+                assert f"holdfast {command}" in done.stderr and "holdfast help" not in done.stderr
+    assert "--listen needs a value" in run("serve", "--listen").stderr

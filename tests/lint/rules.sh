@@ -23,10 +23,11 @@ cli         auth base front store
 models      base fetch
 tools       config fetch models processes
 mcp         base config fetch processes
-agents      base config fetch mcp models processes tools
+traces      base fetch
+agents      base config fetch mcp models processes tools traces
 faces       auth front
 workers     agents base front
-gateway     agents auth base cli cluster config faces fetch files front links mcp models processes store tools workers
+gateway     agents auth base cli cluster config faces fetch files front links mcp models processes store tools traces workers
 '
 
 # Names of a library, or an include of it, and where in gateway/ they may stand: rooms, single modules, and those that

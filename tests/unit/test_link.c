@@ -45,7 +45,7 @@ static void golden(const struct link_frame *f, const char *bytes, size_t n)
     assert_int_equal(read.flags, f->flags);
     for (int i = 0; i < 2; i++)
         assert_int_equal(read.number[i], f->number[i]);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         assert_true(str_eq(read.text[i], f->text[i]));
     assert_true(str_eq(read.bytes, f->bytes));
 }
@@ -83,10 +83,10 @@ static void test_bytes_of_every_kind(void **state)
     GOLDEN((&(struct link_frame){.kind = LINK_REQUEST,
                                  .id = 2,
                                  .number = {1},
-                                 .text = {STR("o"), STR("q"), STR("f")},
+                                 .text = {STR("o"), STR("q"), STR("f"), STR("t")},
                                  .bytes = STR("{}")}),
-           "\x09\0\0\0\x09\x02\0\0\0\x01\x01o\x01q\x01"
-           "f{}");
+           "\x0b\0\0\0\x09\x02\0\0\0\x01\x01o\x01q\x01"
+           "f\x01t{}");
     GOLDEN(
         (&(struct link_frame){.kind = LINK_REPLY, .id = 2, .text = {STR("x")}, .bytes = STR("{}")}),
         "\x05\0\0\0\x0a\x02\0\0\0\0\x01x{}");

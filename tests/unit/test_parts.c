@@ -169,8 +169,13 @@ static void test_base64_of_the_rfc(void **state)
                                           {"Zm9vYmFy", "foobar"}};
     static const char *const bad[] = {"Z",        "Zg",    "Zg=",   "Zh==", "Zm9=", "====",
                                       "Zg==Zg==", "Zm9\n", "Zm9v=", "Z===", "Zm-v", "Zm_v"};
-    for (size_t i = 0; i < countof(good); i++)
+    for (size_t i = 0; i < countof(good); i++) {
+        char text[16] = "";
         assert_base64(good[i][0], good[i][1]);
+        assert_int_equal(BASE64_SIZE(strlen(good[i][1])), strlen(good[i][0]));
+        base64_write(good[i][1], strlen(good[i][1]), text);
+        assert_string_equal(text, good[i][0]);
+    }
     for (size_t i = 0; i < countof(bad); i++)
         assert_base64(bad[i], NULL);
 }

@@ -20,6 +20,9 @@ export default defineConfig({
   resolve: {
     alias: {
       "@holdfast/client/branches": here("../client/src/branches.ts"),
+      "@holdfast/client/sentences": here("../client/src/sentences.ts"),
+      "@holdfast/client/trouble": here("../client/src/trouble.ts"),
+      "@holdfast/client/files": here("../client/src/files.ts"),
       "@holdfast/client": here("../client/src/index.ts"),
     },
     dedupe: ["react", "react-dom"],

@@ -2,7 +2,7 @@
 // `require`.
 
 import { execFileSync } from "node:child_process";
-import { cpSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
@@ -13,15 +13,18 @@ execFileSync(process.execPath, [at("node_modules/typescript/bin/tsc"), "-p", at(
   stdio: "inherit",
 });
 
+const { exports } = JSON.parse(readFileSync(at("package.json"), "utf8"));
+const entries = Object.keys(exports).flatMap((name) => (name.endsWith(".json") ? [] : [name.slice(2) || "index"]));
+
 /** A module that is loaded on demand stays a module of its own. */
 const lazy = {
   name: "lazy",
   setup(its) {
-    its.onResolve({ filter: /^\.\/(shared|faults)\.js$/ }, ({ path }) => ({ path: `.${path}`, external: true }));
+    its.onResolve({ filter: /^\.\/(shared|faults|trouble)\.js$/ }, ({ path }) => ({ path: `.${path}`, external: true }));
   },
 };
 await build({
-  entryPoints: ["index", "react", "vue", "svelte", "solid", "testing", "sse", "branches", "files"].map((name) => at(`src/${name}.ts`)),
+  entryPoints: entries.map((name) => at(`src/${name}.ts`)),
   outdir: at("dist/cjs"),
   bundle: true,
   format: "cjs",

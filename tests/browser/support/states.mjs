@@ -124,6 +124,60 @@ export const states = {
     return chat;
   },
 
+  /** A question with files, and two more at the field. */
+  async files(its, options) {
+    const chat = await its.chat({ profile: await its.profile(options) });
+    const { page } = chat;
+    const drawing = await page.evaluate(async () => {
+      const canvas = new OffscreenCanvas(320, 200);
+      const brush = canvas.getContext("2d");
+      for (let depth = 0; depth < 10; depth++) {
+        brush.fillStyle = `hsl(${195 + 4 * depth} 70% ${62 - 5 * depth}%)`;
+        brush.fillRect(0, 20 * depth, 320, 20);
+      }
+      brush.strokeStyle = "#fffc";
+      brush.lineWidth = 4;
+      brush.beginPath();
+      for (let x = 0; x <= 320; x += 4) brush.lineTo(x, 70 + 60 * Math.sin(x / 60) ** 2 + 30 * Math.cos(x / 25));
+      brush.stroke();
+      const blob = await canvas.convertToBlob();
+      return [...new Uint8Array(await blob.arrayBuffer())];
+    });
+    const picture = { name: "profile.png", mimeType: "image/png", buffer: Buffer.from(drawing) };
+    const text = (name) => ({ name, mimeType: "text/csv", buffer: Buffer.from("depth;temperature\n".repeat(900)) });
+    await page.setInputFiles("input[type=file]", [picture, text("soundings.csv")]);
+    await page.waitForSelector("#composer .file[data-state=there] >> nth=1");
+    await chat.ask("Where is the thermocline in this profile?");
+    const puppet = await its.stage.puppet();
+    puppet.say("Between **38 and 61 m**: the temperature falls by 9 K there, and by 2 K in all that lies below.");
+    puppet.exit();
+    await chat.waitForStatus("completed");
+    await page.setInputFiles("input[type=file]", [picture, text("soundings-2025.csv")]);
+    await page.waitForSelector("#composer .file[data-state=there] >> nth=1");
+    await page.waitForSelector("#composer canvas:visible");
+    await page.waitForSelector(".of-question canvas:visible");
+    return chat;
+  },
+
+  async schedules(its, options) {
+    const chat = await states.failed(its, options);
+    const { page } = chat;
+    const make = async (text, every, more = {}) => {
+      await page.fill("#schedules-dialog textarea", text);
+      await page.selectOption("select[aria-label='How often']", every);
+      for (const [label, value] of Object.entries(more)) await page.fill(`input[aria-label='${label}']`, value);
+      await page.click("#schedules-dialog form button[type=submit]");
+      await page.waitForSelector(`[data-schedule-id] .title:text-is("${text}")`);
+    };
+    await page.click("#later");
+    await make("What changed in the logs since yesterday?", "weekdays", { Time: "08:30" });
+    await make("Count the open incidents", "cron", { "Cron: minute, hour, day, month, weekday": "*/30 9-17 * * *" });
+    await page.click("[data-schedule-id] button[title=Pause]");
+    await page.waitForSelector("[data-schedule-id][data-paused]");
+    await page.fill("#schedules-dialog textarea", "Remind me of the tide tables");
+    return chat;
+  },
+
   async failed(its, options) {
     const profile = await its.profile(options);
     const { chat, puppet } = await its.asked({ profile, said: ["The Mariana Trench is almost"] });

@@ -2,11 +2,15 @@
 
 import type { Conversation } from "@holdfast/client";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { attachmentsOf } from "./files";
 import { gateway } from "./gateway";
 import { watchForNews } from "./notify";
 import { Announcer } from "./parts/Announcer";
 import { Bar } from "./parts/Bar";
+import { ConversationMenu, type Target } from "./parts/ConversationMenu";
 import { Composer, type Field, type Wish } from "./parts/Composer";
+import { DropZone } from "./parts/DropZone";
+import { Schedules } from "./parts/Schedules";
 import { Shortcuts } from "./parts/Shortcuts";
 import { Side } from "./parts/Side";
 import { SignIn } from "./parts/SignIn";
@@ -59,6 +63,8 @@ export function App() {
   const title = useLeaveWhenGone(id);
   const [side, setSide] = useState(false);
   const [tray, setTray] = useState(false);
+  const [later, setLater] = useState<string | null>(null);
+  const [menuOf, setMenuOf] = useState<Target | null>(null);
   const field = useRef<Field>(null);
   const { fresh, acknowledge } = useFresh(conversation);
   const inBackground = inTray(conversation.tasks).filter(({ live }) => live).length;
@@ -78,6 +84,11 @@ export function App() {
     setSide(false);
     write();
   }, [write]);
+  const gone = (deleted: string) => {
+    if (deleted === id) goTo(null);
+    setSide(false);
+    write();
+  };
   const toggleTray = useCallback(() => setTray((open) => !open), []);
   const stop = useCallback(() => {
     void runningIn(conversation)?.cancel({ tree: true }).catch(() => {});
@@ -88,6 +99,18 @@ export function App() {
     setTray(false);
     write();
   }, [side, tray, stop, write]);
+  const attachments = attachmentsOf(conversation.id);
+  const take = useCallback(
+    (files: Iterable<File>) => {
+      attachments.add(files);
+      write();
+    },
+    [attachments, write],
+  );
+  const closeLater = () => {
+    setLater(null);
+    write();
+  };
   const edit = useCallback((text: string) => field.current?.put(text), []);
   const lastAsked = () => conversation.turns.findLast(({ input }) => input !== null)?.input ?? "";
 
@@ -101,7 +124,7 @@ export function App() {
       <a className="skip" href="#message" onClick={(event) => (event.preventDefault(), write())}>
         To the message field
       </a>
-      <Side current={id} begin={begin} leave={() => setSide(false)} />
+      <Side current={id} begin={begin} leave={() => setSide(false)} showMenu={setMenuOf} />
       {side && <div id="shade" onClick={() => setSide(false)} />}
       <main>
         <Bar
@@ -109,7 +132,7 @@ export function App() {
           isNew={id === null}
           menu={{ open: side, show: () => setSide(true) }}
           tray={{ open: tray, toggle: toggleTray, running: inBackground, fresh: fresh.size }}
-          gone={() => goTo(null)}
+          showMenu={setMenuOf}
         />
         <WhyNot />
         {isSignedOut ? (
@@ -122,11 +145,14 @@ export function App() {
               ask={(message) => ask({ message, agent: undefined, background: false })}
               edit={edit}
             />
-            <Composer ref={field} name={id ?? ""} running={running} ask={ask} stop={stop} last={lastAsked} />
+            <DropZone take={take} />
+            <Composer ref={field} name={id ?? ""} attachments={attachments} running={running} ask={ask} stop={stop} later={setLater} last={lastAsked} />
           </>
         )}
       </main>
       {tray && <Tray conversation={conversation} fresh={fresh} acknowledge={acknowledge} close={toggleTray} />}
+      <Schedules text={later} conversationId={id} close={closeLater} done={() => field.current?.clear()} />
+      <ConversationMenu target={menuOf} gone={gone} />
       <Announcer key={conversation.id} conversation={conversation} />
       <Shortcuts write={write} begin={begin} tray={toggleTray} escape={escape} />
     </div>

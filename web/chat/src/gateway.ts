@@ -1,10 +1,14 @@
 /** gateway.ts -- the page's one connection, to the gateway that served it. */
 
 import { connect } from "@holdfast/client";
+import { diagnose } from "@holdfast/client/trouble";
 import { WireLog } from "./wire";
 
 const url = new URL("v1/ws", document.baseURI);
 url.protocol = url.protocol.replace("http", "ws");
+
+/** The address of the connection. */
+export const address = url.href;
 
 const TOKEN = "holdfast.token";
 
@@ -44,6 +48,7 @@ const seesAll = { share: false, debug: (line: string) => wire.add(line) };
 export const gateway = connect(url, {
   ...(location.pathname.endsWith("/inspector.html") && seesAll),
   client: { name: "holdfast-chat", version: "1" },
+  diagnose, // the gateway that is down cannot serve it
   faults: new URLSearchParams(location.search).has("fault"),
   ...(token && { token, user: subjectOf(token) }),
 });

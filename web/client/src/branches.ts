@@ -44,7 +44,7 @@ export function versions(
 export function edit(
   conversation: Conversation,
   turn: Turn,
-  message: string,
+  message: RequestFields["chat"]["message"],
   options: ChatOptions = {},
 ): Outgoing {
   const { question } = messagesOf(conversation, turn);

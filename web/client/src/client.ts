@@ -13,7 +13,7 @@ import { Requests, type Asked } from "./requests.js";
 import { ForgivingStore, IndexedStore, type Store } from "./store.js";
 import type { Task } from "./task.js";
 import { FetchedTokens, GuestTokens, type FetchToken, type TokenSource } from "./token.js";
-import type { Trouble } from "./trouble.js";
+import type { diagnose, Trouble } from "./trouble.js";
 import type { Agent, Line, Message, Replies, RequestFields, TaskSummary, Verb, Welcome } from "./wire.js";
 
 export interface Options {
@@ -35,6 +35,11 @@ export interface Options {
   faults?: Faults | boolean;
   /** Logs each line and each change of the connection: to the console, or to a function. */
   debug?: boolean | ((line: string) => void);
+  /**
+   * `diagnose` of `@holdfast/client/trouble`: for a page that comes from the gateway itself, since
+   * otherwise the module is loaded when there is trouble.
+   */
+  diagnose?: typeof diagnose;
   /** The client's name for the gateway. */
   client?: { name: string; version?: string };
 }
@@ -68,7 +73,7 @@ export class Client extends Observable {
     super();
     const plain = (options.WebSocket ?? globalThis.WebSocket) as typeof WebSocket;
     if (!plain) {
-      const hint = "no WebSocket here: pass { WebSocket } from the package ws";
+      const hint = "no WebSocket: pass { WebSocket } of package ws";
       throw new HoldfastError("no_websocket", hint);
     }
     const { debug = false } = options;
@@ -197,7 +202,7 @@ export class Client extends Observable {
     const its = { url, backoff, client };
     this.#link = shared
       ? new shared.SharedLink(this.#requests.prefix, place, its, tokens, this.#events)
-      : new Connection({ ...its, WebSocket }, tokens, this.#events);
+      : new Connection({ ...its, WebSocket }, tokens, this.#events, options.diagnose);
   }
 
   #events: LinkEvents = {

@@ -13,7 +13,7 @@ import { Backoff, type BackoffOptions } from "./backoff.js";
 import { now } from "./clock.js";
 import { HoldfastError } from "./errors.js";
 import type { TokenSource } from "./token.js";
-import { diagnose, type Trouble } from "./trouble.js";
+import type { diagnose, Trouble } from "./trouble.js";
 import { SUBPROTOCOL, type Line, type Welcome } from "./wire.js";
 
 const STEADY_MS = 10_000; // after a connection this long, the next wait is a first one
@@ -65,6 +65,9 @@ export interface ConnectionOptions {
   client?: { name: string; version?: string };
 }
 
+/** Most connections never need it; the page that has lost its server may not get it. */
+const onDemand: typeof diagnose = async (url) => (await import("./trouble.js")).diagnose(url);
+
 export class Connection implements Link {
   #options: ConnectionOptions;
   #tokens: TokenSource;
@@ -88,7 +91,12 @@ export class Connection implements Link {
   #trouble: Trouble | null = null;
   #said = ""; // the socket's message when it failed
 
-  constructor(options: ConnectionOptions, tokens: TokenSource, events: LinkEvents) {
+  constructor(
+    options: ConnectionOptions,
+    tokens: TokenSource,
+    events: LinkEvents,
+    private readonly diagnose = onDemand,
+  ) {
     this.#options = options;
     this.#tokens = tokens;
     this.#events = events;
@@ -268,7 +276,7 @@ export class Connection implements Link {
   }
 
   async #lookInto(): Promise<void> {
-    const found = await diagnose(this.#options.url).catch(() => null);
+    const found = await this.diagnose(this.#options.url).catch(() => null);
     if (!found || !this.#trouble || this.#status.state === "closed") return;
     this.#trouble = { ...this.#trouble, ...found };
     this.#status = { ...this.#status, trouble: this.#trouble };

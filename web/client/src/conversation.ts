@@ -10,6 +10,7 @@ import type {
   ChatOptions,
   Message,
   Replies,
+  RequestFields,
   TaskStatus,
   TaskSummary,
 } from "./wire.js";
@@ -162,8 +163,8 @@ export class Conversation extends Observable {
 
   // ---- asking
 
-  /** Asks a question; works without a network and over reloads, and exactly once. */
-  ask(message: string, options: ChatOptions = {}): Outgoing {
+  /** Asks a question, a text or parts with files; works without a network and over reloads, and exactly once. */
+  ask(message: RequestFields["chat"]["message"], options: ChatOptions = {}): Outgoing {
     return this.#client.outgoing.add({ ...options, message, conversation_id: this.id });
   }
 

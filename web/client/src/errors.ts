@@ -28,6 +28,8 @@ export class HoldfastError extends Error {
 /** A task that ended without completing; `code` is its error's. */
 export class TaskFailed extends HoldfastError {
   override name = "TaskFailed";
+  /** Why a model failed, if it was one. */
+  readonly reason: string | undefined;
 
   constructor(
     readonly status: "failed" | "cancelled",
@@ -36,6 +38,7 @@ export class TaskFailed extends HoldfastError {
     readonly output: string,
   ) {
     super(error.code, error.message);
+    this.reason = error.reason;
   }
 }
 

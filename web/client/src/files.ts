@@ -7,12 +7,13 @@
 
 import { newId } from "./id.js";
 import { HoldfastError } from "./errors.js";
+import { IndexedStore, type Store } from "./store.js";
 import type { FilePart } from "./wire.js";
 
 export interface FilesOptions {
   /** The gateway's address, of http or https; "" for the page's own. */
   url: string;
-  /** The owner's token, each time it is needed. */
+  /** The owner's token, each time it is needed; "" where a cookie says who asks. */
   token: string | (() => string | Promise<string>);
   /** For tests, and for other ways to the network. */
   fetch?: typeof fetch;
@@ -52,9 +53,15 @@ const dispositionOf = (name: string) =>
 const addressOf = ({ url }: FilesOptions, conversationId: string) =>
   `${url.replace(/\/$/, "")}/v1/conversations/${encodeURIComponent(conversationId)}/files`;
 
-const headersOf = async ({ token }: FilesOptions) => ({
-  Authorization: `Bearer ${typeof token === "string" ? token : await token()}`,
-});
+async function headersOf({ token }: FilesOptions): Promise<Record<string, string>> {
+  const its = typeof token === "string" ? token : await token();
+  return its ? { Authorization: `Bearer ${its}` } : {};
+}
+
+/** The token of the guest who is connected to this address by `connect(url)`, once there is one. */
+export async function guestToken(url: string | URL, store: Store = new IndexedStore()): Promise<string | undefined> {
+  return (await store.list<string>(`${url}  guest`))[0]; // where client.ts keeps it without a `user`
+}
 
 async function ask(options: GiveOptions, address: string, init: RequestInit): Promise<Answer> {
   const { fetch: by = fetch, signal } = options;

@@ -8,9 +8,10 @@
  * as long as it lives.
  */
 
-import { Connection, type ConnectionOptions, type Status } from "./connection.js";
+import { Connection, type ConnectionOptions, type LinkEvents, type Status } from "./connection.js";
 import { HoldfastError } from "./errors.js";
 import type { TokenSource } from "./token.js";
+import { diagnose } from "./trouble.js";
 import { isTerminal, type Line, type Welcome } from "./wire.js";
 
 const TOKEN_MS = 5_000; // for a tab to provide a token, before another one is asked
@@ -107,7 +108,7 @@ class Hub {
     if (this.#connection) {
       return this.#tell(tab, this.#welcome ? { kind: "welcome", line: this.#welcome } : this.#status!);
     }
-    this.#connection = new Connection(options, this.#tokens, {
+    const events: LinkEvents = {
       onStatus: ({ error, ...status }) => {
         const { state } = status;
         this.#status = { kind: "status", ...status, error: error && plainOf(error) };
@@ -120,7 +121,8 @@ class Hub {
         this.#tellAll({ kind: "welcome", line });
       },
       onLines: (lines) => this.#route(lines),
-    });
+    };
+    this.#connection = new Connection(options, this.#tokens, events, diagnose);
   }
 
   #leave(tab: string): void {

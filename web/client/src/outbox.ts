@@ -14,7 +14,7 @@ import type { Store } from "./store.js";
 import type { Task } from "./task.js";
 import type { RequestFields } from "./wire.js";
 
-export type ChatRequest = RequestFields["chat"] & { message: string; conversation_id: string; request_key: string };
+export type ChatRequest = RequestFields["chat"] & { conversation_id: string; request_key: string };
 
 interface Kept {
   request: ChatRequest;
@@ -55,7 +55,8 @@ export class Outgoing extends Observable {
   }
 
   get text(): string {
-    return this.request.message;
+    const message = this.request.message as any; // a string has no `map`, and a file no `text`
+    return message.map?.(({ text }: { text?: string }) => text).join("") ?? message;
   }
 
   get conversationId(): string {

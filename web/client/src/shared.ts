@@ -4,6 +4,7 @@ import { Connection, type ConnectionOptions, type Link, type LinkEvents } from "
 import { HoldfastError } from "./errors.js";
 import { errorOf, lead, plainOf, type ToHub, type ToTab } from "./hub.js";
 import type { TokenSource } from "./token.js";
+import { diagnose } from "./trouble.js";
 
 type Said = ToHub extends infer Each ? (Each extends ToHub ? Omit<Each, "tab"> : never) : never;
 
@@ -55,7 +56,7 @@ export class SharedLink implements Link {
       return left;
     });
     granted.catch(() => {
-      if (!this.#closed) this.#own = new Connection(options, tokens, events);
+      if (!this.#closed) this.#own = new Connection(options, tokens, events, diagnose);
     });
   }
 

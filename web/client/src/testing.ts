@@ -8,8 +8,9 @@
  */
 
 import type { Options } from "./client.js";
+import { FakeTree } from "./fake-tree.js";
 import { MemoryStore } from "./store.js";
-import type { Agent, EventData, EventName, Message, TaskError, TaskStatus } from "./wire.js";
+import type { Agent, EventData, EventName, Message, Part, TaskError, TaskStatus } from "./wire.js";
 
 type Json = Record<string, any>;
 
@@ -41,6 +42,9 @@ export class FakeTask {
     readonly agent: string,
     readonly type: "chat" | "background",
     told: (task: FakeTask, event: Json) => void,
+    /** What was asked, with its files; undefined for a text. */
+    readonly parts?: readonly Part[],
+    /** @internal The message that it answers once more. */ readonly questionId?: string,
   ) {
     this.#told = told;
     this.signal = this.stop.signal;
@@ -57,6 +61,7 @@ export class FakeTask {
     if (event === "task.completed") this.status = "completed";
     if (event === "task.failed") this.status = (data as EventData["task.failed"]).status;
     if (event === "token") this.text += (data as EventData["token"]).text;
+    if (event === "task.resumed") this.text = this.#kept("token", (data as EventData["task.resumed"]).retracts);
     const seq = this.events.length + 1;
     const line = { type: "event", task_id: this.id, seq, ts: Date.now(), event, data };
     this.events.push(line);
@@ -92,6 +97,26 @@ export class FakeTask {
     return answer;
   }
 
+  /** The gateway was restarted: the text after that event is withdrawn, all of it by default. */
+  restart(retracts = 2): void {
+    const attempt = 2 + this.events.filter(({ event }) => event === "task.resumed").length;
+    const [text, thinking] = (["token", "thinking"] as const).map((kind) => [...this.#kept(kind, retracts)].length);
+    const keep = { text: text!, thinking: thinking! };
+    this.emit("task.resumed", { attempt, why: "restart", planned: false, retracts, keep });
+  }
+
+  /** @internal Pairs of numbers: the text between them is withdrawn. */
+  get retracted(): [number, number][] {
+    return this.events.flatMap(({ event, seq, data }) => (event === "task.resumed" ? [[data.retracts ?? seq, seq]] : []));
+  }
+
+  /** All text of a kind up to that event that was not withdrawn. */
+  #kept(kind: "token" | "thinking", last = Infinity): string {
+    const isGone = (seq: number) => this.retracted.some(([after, before]) => seq > after && seq < before);
+    const its = this.events.filter(({ event, seq }) => event === kind && seq <= last && !isGone(seq));
+    return its.map(({ data }) => data.text).join("");
+  }
+
   complete(output = this.text, result?: unknown): void {
     if (output !== this.text) this.emit("final_answer", { output });
     this.#end("task.completed", { output, ...(result !== undefined && { result }) });
@@ -116,11 +141,11 @@ export class FakeTask {
 
   /** @internal */
   get summary(): Json {
-    const { id: task_id, conversationId: conversation_id, agent, type, status, events } = this;
+    const { id: task_id, conversationId: conversation_id, agent, type, status, events, questionId: question_id } = this;
     const created_at = events[0]?.ts ?? Date.now();
     const ended = this.live ? {} : { completed_at: events.at(-1)!.ts };
     const started_at = events.find(({ event }) => event === "task.started")?.ts;
-    return { task_id, conversation_id, agent, type, status, progress: null, head: events.length, created_at, started_at, ...ended };
+    return { task_id, conversation_id, agent, type, status, progress: null, head: events.length, created_at, started_at, question_id, ...ended };
   }
 }
 
@@ -179,7 +204,8 @@ export class FakeGateway {
   readonly WebSocket: unknown;
 
   #options: FakeGatewayOptions;
-  #conversations = new Map<string, { title: string; updated_at: number; messages: Message[] }>();
+  #conversations = new Map<string, { title: string; updated_at: number; tree: FakeTree }>();
+  #refusals = new Map<string, Json[]>();
   #keys = new Map<string, FakeTask>();
   #waiting: ((task: FakeTask) => void)[] = [];
   #taken = 0;
@@ -213,12 +239,23 @@ export class FakeGateway {
     for (const socket of [...this.sockets]) socket.lose(code);
   }
 
+  /** The next request of this type gets this error: a limit, a sign-in (`hello`), a conflict … */
+  refuse(type: string, error: { code: string; message?: string; retry_after_ms?: number }): void {
+    const line = { type: "error", message: error.code, ...error };
+    this.#refusals.set(type, [...(this.#refusals.get(type) ?? []), line]);
+  }
+
   // ---- requests of a connection
 
   /** @internal */
   take(socket: FakeSocket, asked: Json): void {
     this.requests.push(asked);
     const { id, type } = asked;
+    const refusal = this.#refusals.get(type)?.shift();
+    if (refusal) {
+      socket.tell({ ...refusal, id });
+      return type === "hello" ? socket.lose(4401) : undefined;
+    }
     const answer = this.#answers[type];
     if (!answer) return socket.tell({ type: "error", id, code: "unsupported", message: `no such type: ${type}` });
     const reply = answer(asked, socket);
@@ -238,7 +275,7 @@ export class FakeGateway {
         const head = task.events.length;
         if (after > head) return { type: "error", code: "out_of_range", message: "after is beyond the head", head };
         if (task.live) socket.follows.add(task.id);
-        const resumed = { type: "resumed", task: task.summary, after, head };
+        const resumed = { type: "resumed", task: { ...task.summary, retracted: task.retracted }, after, head };
         return [resumed, ...task.events.slice(after), { type: "caught_up", task_id, seq: head }];
       }),
     unsubscribe: ({ task_id }, socket) => (socket.follows.delete(task_id), OK),
@@ -262,19 +299,21 @@ export class FakeGateway {
         setTimeout(() => task.emit("message", { from: "user", content }));
         return OK;
       }),
-    open: ({ conversation_id }, socket) => {
+    open: ({ conversation_id, limit }, socket) => {
       socket.opened.add(conversation_id);
       const tasks = this.#tasksOf(conversation_id).map(({ summary }) => summary);
-      return { type: "conversation", conversation_id, messages: this.#conversations.get(conversation_id)?.messages ?? [], tasks };
+      const { messages, more: _ } = this.#page(conversation_id, { limit });
+      return { type: "conversation", conversation_id, messages, tasks, branch: this.#branch(conversation_id) };
     },
     close: ({ conversation_id }, socket) => (socket.opened.delete(conversation_id), OK),
     watch: (_, socket) => ((socket.watches = true), OK),
     task: ({ task_id, conversation_id }) => this.#with(task_id, conversation_id, ({ summary: task }) => ({ type: "task", task })),
     tasks: ({ conversation_id }) => ({ type: "tasks", tasks: this.#tasksOf(conversation_id).map(({ summary }) => summary) }),
-    history: ({ conversation_id, before }) => ({
-      type: "history",
-      messages: before ? [] : (this.#conversations.get(conversation_id)?.messages ?? []),
-    }),
+    history: ({ conversation_id, ...page }) => ({ type: "history", ...this.#page(conversation_id, page) }),
+    branch: ({ conversation_id, message_id }) => {
+      if (!this.#conversations.get(conversation_id)?.tree.choose(message_id)) return NOT_FOUND;
+      return this.#chose(conversation_id);
+    },
     conversations: ({ before }) => ({ type: "conversations", conversations: before ? [] : this.#list() }),
     title: ({ conversation_id, title }) => {
       const conversation = this.#conversations.get(conversation_id);
@@ -297,7 +336,8 @@ export class FakeGateway {
     return this.#options.agents ?? [{ name: "assistant", default: true }];
   }
 
-  #chat({ message, conversation_id, agent, request_key, background }: Json, socket: FakeSocket): Json | Json[] {
+  #chat(asked: Json, socket: FakeSocket): Json | Json[] {
+    const { message, conversation_id, agent, request_key, background, regenerate } = asked;
     const again = request_key && this.#keys.get(request_key);
     if (again) {
       if (again.live) socket.follows.add(again.id);
@@ -305,22 +345,55 @@ export class FakeGateway {
     }
     const n = String(++this.#ids).padStart(6, "0");
     const conversation = conversation_id ?? `conversation-${n}`;
+    const place = this.#placeOf(conversation, asked);
+    if (!place) return NOT_FOUND;
+    const input = place.question?.content ?? textOf(message);
     const chosen = agent ?? this.#agents.find((each) => each.default)?.name ?? this.#agents[0]!.name;
-    const task = new FakeTask(`task-${n}`, conversation, message, chosen, background ? "background" : "chat", (...told) => this.#told(...told));
+    const type = background ? "background" : "chat";
+    const parts = typeof message === "object" ? message : undefined;
+    const told = (...what: [FakeTask, Json]) => this.#told(...what);
+    const task = new FakeTask(`task-${n}`, conversation, input, chosen, type, told, parts, place.question?.message_id);
     this.tasks.push(task);
     if (request_key) this.#keys.set(request_key, task);
     if (!this.#conversations.has(conversation)) {
-      this.#conversations.set(conversation, { title: message.slice(0, 80), updated_at: 0, messages: [] });
+      this.#conversations.set(conversation, { title: input.slice(0, 80), updated_at: 0, tree: new FakeTree() });
     }
-    queueMicrotask(() => this.#run(task, socket));
+    queueMicrotask(() => this.#run(task, socket, place, regenerate !== undefined || asked.edit !== undefined));
     return { type: "started", task: task.summary };
   }
 
+  /** Where a message goes; undefined: what it names is not there. */
+  #placeOf(conversation: string, { reply_to, edit, regenerate }: Json): Place | undefined {
+    const tree = this.#conversations.get(conversation)?.tree;
+    if (regenerate !== undefined) {
+      const named = tree?.find(regenerate);
+      const asked = this.tasks.find(({ id }) => id === regenerate)?.questionId;
+      const question = named?.role === "assistant" ? tree!.find(named.parent_id!) : (named ?? tree?.find(asked ?? ""));
+      return question && { parent: question.message_id, question };
+    }
+    if (edit !== undefined) {
+      const edited = tree?.find(edit, "user");
+      return edited && { parent: edited.parent_id };
+    }
+    const end = reply_to === undefined ? tree?.end : tree?.find(reply_to);
+    if (reply_to !== undefined && !end) return undefined;
+    const running = end && this.tasks.find(({ id, live }) => id === end.task_id && live);
+    return { parent: end?.message_id, until: end?.role === "user" ? running?.id : undefined };
+  }
+
   /** After the reply, which names the task. */
-  #run(task: FakeTask, socket: FakeSocket): void {
-    socket.follows.add(task.id);
-    task.emit("task.created", { agent: task.agent, input: task.input });
-    if (task.type === "chat") this.#message(task, "user", task.input);
+  #run(task: FakeTask, socket: FakeSocket, place: Place, isBranch: boolean): void {
+    const { id, conversationId, input, parts, agent } = task;
+    socket.follows.add(id);
+    task.emit("task.created", { agent, input, ...(parts && { parts }) });
+    const tree = this.#conversations.get(conversationId)?.tree;
+    if (task.type === "chat" && !place.question) {
+      const message = { ...this.#message(task, "user", input, place.parent), until: place.until };
+      tree?.ask(parts ? { ...message, parts } : message);
+      this.#said(conversationId, message.message_id);
+    }
+    if (place.question) tree?.chooseQuestion(place.question.message_id);
+    if (isBranch) this.#chose(conversationId);
     task.emit("task.started", {});
     void this.#options.answer?.(task);
     const waiting = this.#waiting.shift();
@@ -340,18 +413,39 @@ export class FakeGateway {
       if (!event.event.startsWith("task.")) continue;
       if (socket.opened.has(task.conversationId)) socket.tell({ type: "task", task: task.summary });
     }
-    if (!task.live && task.type === "chat" && task.text) this.#message(task, "assistant", event.data.output);
+    if (!task.live && task.type === "chat" && event.data.output) this.#answered(task, event.data.output);
     if (event.event.startsWith("task.")) this.#changed(task.conversationId);
   }
 
-  #message({ id: task_id, conversationId: conversation_id, status }: FakeTask, role: Message["role"], content: string): void {
-    const partial = status === "failed" || status === "cancelled";
+  #message(task: FakeTask, role: Message["role"], content: string, parent_id: string | undefined) {
+    const partial = task.status === "failed" || task.status === "cancelled";
     const message_id = `message-${String(++this.#ids).padStart(6, "0")}`;
-    const message = { message_id, task_id, role, content, partial, created_at: Date.now() } as Message;
-    this.#conversations.get(conversation_id)?.messages.push(message);
-    for (const socket of this.sockets) {
-      if (socket.opened.has(conversation_id)) socket.tell({ type: "message", conversation_id, message });
-    }
+    return { message_id, parent_id, task_id: task.id, role, content, partial, created_at: Date.now() };
+  }
+
+  #answered(task: FakeTask, output: string): void {
+    const tree = this.#conversations.get(task.conversationId)?.tree;
+    const parent = task.questionId ?? tree?.find(task.id, "user")?.message_id;
+    const message = this.#message(task, "assistant", output, parent);
+    tree?.answer(message);
+    this.#said(task.conversationId, message.message_id);
+  }
+
+  #said(conversation_id: string, message_id: string): void {
+    const { tree } = this.#conversations.get(conversation_id) ?? {};
+    if (tree) this.#tell(conversation_id, { type: "message", message: tree.told(tree.find(message_id)!) });
+  }
+
+  /** Another branch is the current one. */
+  #chose(conversation_id: string): Json {
+    const { siblings: _, ...branch } = this.#branch(conversation_id) ?? {};
+    const line = { type: "branch", conversation_id, ...branch };
+    queueMicrotask(() => this.#tell(conversation_id, line));
+    return line;
+  }
+
+  #tell(conversation_id: string, line: Json): void {
+    for (const socket of this.sockets) if (socket.opened.has(conversation_id)) socket.tell({ conversation_id, ...line });
   }
 
   #changed(conversation_id: string, more: Json = {}): void {
@@ -364,6 +458,22 @@ export class FakeGateway {
   }
 
   // ---- its contents
+
+  #branch(conversationId: string) {
+    const { tree } = this.#conversations.get(conversationId) ?? {};
+    const end = tree?.end;
+    const its = this.tasks.filter(({ id, questionId }) => (questionId ? questionId === end?.message_id : id === end?.task_id)).at(-1);
+    return tree?.branch(its?.id);
+  }
+
+  /** The newest messages of the current branch, or those before one. */
+  #page(conversationId: string, { limit = 50, before, all }: Json) {
+    const { tree } = this.#conversations.get(conversationId) ?? {};
+    const path = (all ? tree?.all() : tree?.path()) ?? [];
+    const at = before === undefined ? path.length : path.findIndex(({ message_id }) => message_id === before);
+    const from = Math.max(0, at - limit);
+    return { messages: path.slice(from, Math.max(0, at)), ...(from > 0 && { more: true }) };
+  }
 
   #tasksOf(conversationId: string): FakeTask[] {
     return this.tasks.filter((task) => task.conversationId === conversationId && this.#conversations.has(conversationId));
@@ -384,6 +494,18 @@ export class FakeGateway {
     return rows.sort((a, b) => b.updated_at - a.updated_at);
   }
 }
+
+interface Place {
+  /** The message under which it goes. */
+  parent: string | undefined;
+  /** The task behind whose answer it goes as soon as there is one. */
+  until?: string;
+  /** What is answered once more. */
+  question?: Omit<Message, "siblings">;
+}
+
+const textOf = (message: string | readonly Part[]): string =>
+  typeof message === "string" ? message : message.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
 
 const OK = { type: "ok" };
 const NOT_FOUND = { type: "error", code: "not_found", message: "no such task" };

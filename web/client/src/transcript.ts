@@ -15,6 +15,7 @@ export type Part = { seq: number } & (
   | { type: "tool"; tool: ToolCall }
   | { type: "question"; question: Question }
   | { type: "child"; child: EventData["child"] }
+  | { type: "file"; file: EventData["file"] }
   | { type: "message"; message: EventData["message"] }
   | { type: "custom"; custom: EventData["custom"] }
 );
@@ -93,30 +94,22 @@ function news(so: Transcript, told: TaskEvent): Partial<Transcript> | undefined 
       return { text: so.text + data.text, parts: longer(parts, "text", from, data.text) };
     case "tool_call": {
       const tool = { ...data, calledAt: ts };
-      return { tools: [...so.tools, tool], parts: [...parts, { seq, type: "tool", tool }] };
+      return { tools: [...so.tools, tool], ...added(so, seq, "tool", tool) };
     }
     case "tool_result":
       return withResult(so, seq, { ...data, returnedAt: ts });
     case "progress":
       return { progress: data.progress, note: data.note ?? "" };
     case "message":
-      return {
-        inbox: [...so.inbox, data],
-        parts: [...parts, { seq, type: "message", message: data }],
-      };
+      return { inbox: [...so.inbox, data], ...added(so, seq, event, data) };
     case "child":
-      return {
-        children: [...so.children, data],
-        parts: [...parts, { seq, type: "child", child: data }],
-      };
+      return { children: [...so.children, data], ...added(so, seq, event, data) };
     case "custom":
-      return { parts: [...parts, { seq, type: "custom", custom: data }] };
+    case "file":
+      return added(so, seq, event, data);
     case "input_required": {
       const question = { ...data, open: true };
-      return {
-        questions: [...so.questions, question],
-        parts: [...parts, { seq, type: "question", question }],
-      };
+      return { questions: [...so.questions, question], ...added(so, seq, "question", question) };
     }
     case "input_received":
       return answered(so, (one) => closed(one, data.input_id, data.answer));
@@ -127,6 +120,11 @@ function news(so: Transcript, told: TaskEvent): Partial<Transcript> | undefined 
       return end(so, seq, endingOf(told)!);
   }
 }
+
+/** One more part, whose member has the name of its type. */
+const added = <T extends Part["type"]>(so: Transcript, seq: number, type: T, its: object) => ({
+  parts: [...so.parts, { seq, type, [type]: its } as unknown as Part],
+});
 
 /** One more piece of text or thoughts: it joins a part that it directly follows. */
 function longer(
@@ -192,14 +190,15 @@ function answered(so: Transcript, of: (one: Question) => Question): Partial<Tran
  * call.
  */
 function withResult(
-  { tools, parts }: Transcript,
+  so: Transcript,
   seq: number,
   result: Omit<ToolCall, "arguments">,
 ): Partial<Transcript> {
+  const { tools, parts } = so;
   const same = tools.filter(({ call_id }) => call_id === result.call_id);
   const call = same.find(({ output }) => output === undefined) ?? same.at(-1);
   const tool = { arguments: {}, ...call, ...result };
-  if (!call) return { tools: [...tools, tool], parts: [...parts, { seq, type: "tool", tool }] };
+  if (!call) return { tools: [...tools, tool], ...added(so, seq, "tool", tool) };
   return {
     tools: tools.map((one) => (one === call ? tool : one)),
     parts: parts.map((one) => (one.type === "tool" && one.tool === call ? { ...one, tool } : one)),

@@ -1,5 +1,5 @@
 /**
- * trouble.ts -- why it does not connect.  Browsers tell a page only 1006 about a failed attempt;
+ * @holdfast/client/trouble -- why it does not connect.  Browsers tell a page only 1006 about a failed attempt;
  * plain requests to the same place distinguish the usual causes.
  */
 

@@ -129,6 +129,13 @@ export type CustomData = keyof CustomEvents extends never
   ? { event_type: string; payload: unknown }
   : { [N in keyof CustomEvents]: { event_type: N; payload: CustomEvents[N] } }[keyof CustomEvents];
 
+/** The tools of an application's agents, by name: declare the arguments of yours in the same way. */
+export interface Tools {}
+
+export type ToolCallData = keyof Tools extends never
+  ? { call_id: string; name: string; arguments: Record<string, unknown> }
+  : { [N in keyof Tools]: { call_id: string; name: N; arguments: Tools[N] } }[keyof Tools];
+
 export interface EventData {
   "task.created": { agent: string; input: string; parts?: readonly Part[]; name?: string; description?: string };
   "task.started": Record<string, never>;
@@ -146,7 +153,7 @@ export interface EventData {
   };
   thinking: { text: string };
   token: { text: string };
-  tool_call: { call_id: string; name: string; arguments: Record<string, unknown> };
+  tool_call: ToolCallData;
   tool_result: { call_id: string; name: string; output: string; is_error?: boolean };
   progress: { progress: number; note?: string };
   child: { task_id: string; name?: string; description?: string; call_id?: string };
@@ -164,6 +171,8 @@ export interface EventData {
     expires_at?: number;
   };
   input_received: { input_id: string; answer: boolean | string | null };
+  /** A file of the conversation that the agent has made. */
+  file: Omit<FilePart, "type">;
   custom: CustomData;
   final_answer: { output: string };
   "task.completed": { output: string; result?: unknown };

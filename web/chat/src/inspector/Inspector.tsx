@@ -10,6 +10,7 @@ import { ConnectionState } from "../parts/ConnectionState";
 import { Icon, Mark } from "../parts/Icon";
 import { LookButton } from "../parts/LookButton";
 import { Work } from "../parts/Work";
+import { save as saveFile } from "../save";
 import { useWatched } from "../watch";
 import { duration, plural } from "../words";
 import { Chooser } from "./Chooser";
@@ -132,12 +133,8 @@ function OpenButton({ open }: { open(file: File | undefined): void }) {
 
 function SaveButton({ recording }: { recording: Recording }) {
   const save = () => {
-    const url = URL.createObjectURL(new Blob([recording.toLines()], { type: "application/jsonl" }));
-    const link = document.createElement("a");
-    link.href = url;
-    link.download = `${recording.events[0]?.task_id ?? "stream"}.jsonl`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+    const lines = new Blob([recording.toLines()], { type: "application/jsonl" });
+    saveFile(`${recording.events[0]?.task_id ?? "stream"}.jsonl`, lines);
   };
   return (
     <button id="save" type="button" className="quiet" onClick={save}>

@@ -1,10 +1,13 @@
 /** Asked.tsx -- a question: read, edited in its place, and its other versions. */
 
-import type { Conversation, Turn } from "@holdfast/client";
+import type { Conversation, FilePart, Turn } from "@holdfast/client";
 import { edit, messagesOf, type Versions as Its } from "@holdfast/client/branches";
 import { useState } from "react";
 import TextareaAutosize from "react-textarea-autosize";
+import { filesOf, messageOf } from "../files";
+import { isComposing } from "../keyboard";
 import { CopyButton } from "./CopyButton";
+import { FileCard } from "./FileCard";
 import { Icon } from "./Icon";
 import { Versions } from "./Versions";
 
@@ -21,7 +24,7 @@ export function Asked({ turn, input, conversation, versions }: Props) {
   const canEdit = messagesOf(conversation, turn).question?.role === "user";
   return (
     <>
-      <div className="asked">{input}</div>
+      <Question input={input} files={filesOf(conversation, turn)} conversationId={conversation.id} />
       <div className="actions of-asked">
         <Versions its={versions} of="question" conversation={conversation} task={turn.key} />
         <CopyButton label="Copy question" text={() => input} />
@@ -35,11 +38,27 @@ export function Asked({ turn, input, conversation, versions }: Props) {
   );
 }
 
+/** The words of a question, and the files that came with it. */
+export function Question({ input, files, conversationId }: { input: string; files: readonly FilePart[]; conversationId: string }) {
+  return (
+    <>
+      {files.length > 0 && (
+        <ul className="files of-question" aria-label="Files">
+          {files.map((part) => (
+            <FileCard key={part.file_id} part={part} conversationId={conversationId} />
+          ))}
+        </ul>
+      )}
+      {(input !== "" || files.length === 0) && <div className="asked">{input}</div>}
+    </>
+  );
+}
+
 function Editor({ turn, input, conversation, done }: Omit<Props, "versions"> & { done(): void }) {
   const [text, setText] = useState(input);
   const ask = () => {
     if (text.trim() === "") return;
-    edit(conversation, turn, text, { agent: turn.task?.summary.agent, when_busy: "enqueue" });
+    edit(conversation, turn, messageOf(text, filesOf(conversation, turn)), { agent: turn.task?.summary.agent, when_busy: "enqueue" });
     done();
   };
   return (
@@ -47,8 +66,9 @@ function Editor({ turn, input, conversation, done }: Omit<Props, "versions"> & {
       className="asked editor"
       onSubmit={(event) => (event.preventDefault(), ask())}
       onKeyDown={(event) => {
+        if (isComposing(event)) return;
         if (event.key === "Escape") done();
-        else if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) ask();
+        else if (event.key === "Enter" && !event.shiftKey) ask();
         else return;
         event.preventDefault();
         event.stopPropagation();

@@ -1,10 +1,10 @@
 /** Bar.tsx -- the top of the page: the conversation, the state of the connection, stop buttons. */
 
 import type { Conversation, Task } from "@holdfast/client";
-import { useRef } from "react";
 import { gateway } from "../gateway";
 import { useWatched } from "../watch";
 import { ConnectionState } from "./ConnectionState";
+import type { ShowMenu } from "./ConversationMenu";
 import { Icon } from "./Icon";
 
 interface Props {
@@ -12,10 +12,10 @@ interface Props {
   isNew: boolean;
   menu: { open: boolean; show(): void };
   tray: { open: boolean; toggle(): void; running: number; fresh: number };
-  gone(): void;
+  showMenu: ShowMenu;
 }
 
-export function Bar({ conversation, isNew, menu, tray, gone }: Props) {
+export function Bar({ conversation, isNew, menu, tray, showMenu }: Props) {
   useWatched(conversation);
   const list = useWatched(gateway.conversations);
   const listed = list.items.find(({ conversation_id: id }) => id === conversation.id);
@@ -63,81 +63,22 @@ export function Bar({ conversation, isNew, menu, tray, gone }: Props) {
           </span>
         )}
       </button>
-      {!isNew && listed && <More conversation={conversation} title={title || "Conversation"} gone={gone} />}
+      {!isNew && listed && (
+        <button
+          id="more"
+          type="button"
+          className="icon-button"
+          aria-label="More"
+          aria-haspopup="true"
+          title="Rename, save, delete"
+          onClick={({ currentTarget: from }) => showMenu({ id: conversation.id, title: title || "Conversation", from })}
+        >
+          <Icon name="more" />
+        </button>
+      )}
     </header>
   );
 }
 
 const trayLabel = ({ running, fresh }: { running: number; fresh: number }) =>
   `Background tasks: ${running} running, ${fresh} new`;
-
-/** The rarely used actions of a conversation. */
-function More({ conversation, title, gone }: { conversation: Conversation; title: string; gone(): void }) {
-  const rename = useRef<HTMLDialogElement>(null);
-  const remove = useRef<HTMLDialogElement>(null);
-  const name = useRef<HTMLInputElement>(null);
-  const menu = useRef<HTMLElement>(null);
-  const back = () => {
-    (menu.current!.parentElement as HTMLDetailsElement).open = false;
-    menu.current!.focus();
-  };
-  return (
-    <>
-      <details className="more" onBlur={closeWhenLeft}>
-        <summary ref={menu} className="icon-button" aria-label="More" title="More">
-          <Icon name="more" />
-        </summary>
-        <div className="menu">
-          <button type="button" className="quiet" onClick={() => rename.current!.showModal()}>
-            <Icon name="pen" /> Rename
-          </button>
-          <button type="button" className="quiet danger" onClick={() => remove.current!.showModal()}>
-            <Icon name="trash" /> Delete
-          </button>
-        </div>
-      </details>
-      <dialog ref={rename} aria-label="Rename the conversation" onClose={back}>
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            const wanted = name.current!.value.trim();
-            if (wanted !== "") void conversation.rename(wanted);
-            rename.current!.close();
-          }}
-        >
-          <h2>Rename the conversation</h2>
-          <input ref={name} defaultValue={title} maxLength={120} aria-label="Title" autoFocus />
-          <div className="row end">
-            <button type="button" className="quiet" onClick={() => rename.current!.close()}>
-              Back
-            </button>
-            <button type="submit">Rename</button>
-          </div>
-        </form>
-      </dialog>
-      <dialog ref={remove} aria-label="Delete the conversation" onClose={back}>
-        <h2>Delete “{title}”?</h2>
-        <p>Its tasks are stopped, and everything that was said goes. There is no way back.</p>
-        <div className="row end">
-          <button type="button" className="quiet" onClick={() => remove.current!.close()}>
-            Back
-          </button>
-          <button
-            type="button"
-            className="danger"
-            onClick={() => {
-              remove.current!.close();
-              void conversation.delete().then(gone);
-            }}
-          >
-            Delete
-          </button>
-        </div>
-      </dialog>
-    </>
-  );
-}
-
-function closeWhenLeft({ currentTarget, relatedTarget }: React.FocusEvent<HTMLDetailsElement>) {
-  if (!currentTarget.contains(relatedTarget)) currentTarget.open = false;
-}

@@ -10,6 +10,8 @@ import { Icon } from "./Icon";
 interface Choice {
   id: string;
   name: string;
+  /** Its meaning for an approval: `allow_once`, `allow_always`, `reject_once` … */
+  kind: string;
 }
 
 /** Whether true or false answers it: an approval, or what a budget asks. */
@@ -20,10 +22,11 @@ function isYesOrNo({ kind }: Question): boolean {
 /** The choices; malformed ones are left out, because an agent may send anything. */
 function choicesOf(question: Question): Choice[] {
   const { options } = question;
-  if (isYesOrNo(question) || !Array.isArray(options)) return [];
+  if (question.kind === "budget" || !Array.isArray(options)) return [];
   const choices = options.map((each) => {
-    const { id, name } = typeof each === "string" ? { id: each } : (each ?? {});
-    return typeof id === "string" && { id, name: plainly(typeof name === "string" && name !== "" ? name : id) };
+    const { id, name, kind } = typeof each === "string" ? { id: each } : (each ?? {});
+    const shown = typeof name === "string" && name !== "" ? name : id;
+    return typeof id === "string" && { id, name: plainly(shown), kind: typeof kind === "string" ? kind : "" };
   });
   return choices.filter((choice) => choice !== false);
 }
@@ -68,8 +71,8 @@ export function QuestionCard({ question, task }: { question: Question; task: Tas
           {shown.command}
         </pre>
       )}
-      {open && choices.length > 0 && <Choices choices={choices} busy={said !== null} answer={answer} />}
-      {open && isYesOrNo(question) && <Approval busy={said !== null} answer={answer} />}
+      {open && choices.length > 0 && !isYesOrNo(question) && <Choices choices={choices} busy={said !== null} answer={answer} />}
+      {open && isYesOrNo(question) && <Approval choices={choices} busy={said !== null} answer={answer} />}
       {open && !isYesOrNo(question) && <Reply busy={said !== null} answer={answer} />}
       {open && said !== null && <p className="outcome">Sending your answer…</p>}
       {open && expires_at !== undefined && <Expiry at={expires_at} />}
@@ -116,15 +119,29 @@ interface Asking {
   answer(value: boolean | string): void;
 }
 
-function Approval({ busy, answer }: Asking) {
+/** Once, always, for this conversation: as the agent offers it; and what it does not offer, yes and no. */
+function Approval({ choices, busy, answer }: Asking & { choices: Choice[] }) {
+  const once = choices.find(({ kind }) => kind === "allow_once");
+  const [rejections, others] = [true, false].map((wanted) =>
+    choices.filter((one) => one !== once && one.kind.startsWith("reject") === wanted),
+  ) as [Choice[], Choice[]];
+  const button = ({ id, name }: Choice) => (
+    <button key={id} type="button" className="quiet" dir="auto" disabled={busy} onClick={() => answer(id)}>
+      {name}
+    </button>
+  );
   return (
     <div className="row">
-      <button type="button" disabled={busy} onClick={() => answer(true)}>
-        Approve
+      <button type="button" dir="auto" disabled={busy} onClick={() => answer(once?.id ?? true)}>
+        {once?.name ?? "Approve"}
       </button>
-      <button type="button" className="quiet" disabled={busy} onClick={() => answer(false)}>
-        Decline
-      </button>
+      {others.map(button)}
+      {rejections.map(button)}
+      {rejections.length === 0 && (
+        <button type="button" className="quiet" disabled={busy} onClick={() => answer(false)}>
+          Decline
+        </button>
+      )}
     </div>
   );
 }

@@ -1,6 +1,7 @@
 /** Sending.tsx -- a question on its way: why it waits, or why it was not sent and what to do. */
 
 import type { Outgoing } from "@holdfast/client";
+import { attachmentsOf, filesOfOutgoing } from "../files";
 import { gateway } from "../gateway";
 import { detailOf, mayRetry, sentenceOf } from "../trouble";
 import { plural } from "../words";
@@ -22,6 +23,7 @@ export function Sending({ outgoing, edit }: { outgoing: Outgoing; edit(text: str
   const { state, error } = outgoing;
   const back = () => {
     edit(outgoing.text);
+    attachmentsOf(outgoing.conversationId).putBack(filesOfOutgoing(outgoing));
     outgoing.discard();
   };
   if (state !== "failed") {

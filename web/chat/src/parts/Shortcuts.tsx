@@ -16,7 +16,7 @@ export function Shortcuts({ write, begin, tray, escape }: Props) {
   const list = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
-      if (event.isComposing || event.keyCode === 229 || document.querySelector("dialog[open]")) return;
+      if (event.isComposing || event.keyCode === 229 || document.querySelector("dialog[open], :popover-open")) return;
       if (event.key === "Escape") return escape();
       if (event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target)) return;
       const does: Record<string, () => void> = {

@@ -6,6 +6,7 @@ import { gateway } from "../gateway";
 import { usePage } from "../page";
 import { useWatched } from "../watch";
 import { dayOf, plural, timeAgo } from "../words";
+import type { ShowMenu } from "./ConversationMenu";
 import { Icon, Mark } from "./Icon";
 import { LookButton } from "./LookButton";
 
@@ -13,6 +14,7 @@ interface Props {
   current: string | null;
   begin(): void;
   leave(): void;
+  showMenu: ShowMenu;
 }
 
 interface Row {
@@ -57,9 +59,10 @@ interface RowProps {
   row: Row;
   isCurrent: boolean;
   leave(): void;
+  showMenu: ShowMenu;
 }
 
-function ConversationRow({ row: { id, title, at, running, waits }, isCurrent, leave }: RowProps) {
+function ConversationRow({ row: { id, title, at, running, waits }, isCurrent, leave, showMenu }: RowProps) {
   return (
     <li data-conversation-id={id}>
       <a href={`#${id}`} aria-current={isCurrent ? "page" : undefined} onClick={leave}>
@@ -74,11 +77,23 @@ function ConversationRow({ row: { id, title, at, running, waits }, isCurrent, le
           <time dateTime={new Date(at).toISOString()}>{timeAgo(at)}</time>
         )}
       </a>
+      {!waits && (
+        <button
+          type="button"
+          className="icon-button more"
+          aria-label={`More of ${title}`}
+          aria-haspopup="true"
+          title="Rename, save, delete"
+          onClick={({ currentTarget: from }) => showMenu({ id, title, from })}
+        >
+          <Icon name="more" />
+        </button>
+      )}
     </li>
   );
 }
 
-export function Side({ current, begin, leave }: Props) {
+export function Side({ current, begin, leave, showMenu }: Props) {
   const list = useWatched(gateway.conversations);
   useEffect(() => {
     list.open();
@@ -104,7 +119,7 @@ export function Side({ current, begin, leave }: Props) {
                 {name}
               </li>
               {rows.map((row) => (
-                <ConversationRow key={row.id} row={row} isCurrent={row.id === current} leave={leave} />
+                <ConversationRow key={row.id} row={row} isCurrent={row.id === current} leave={leave} showMenu={showMenu} />
               ))}
             </Fragment>
           ))}

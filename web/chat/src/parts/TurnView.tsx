@@ -9,8 +9,9 @@ import type { Conversation, Task, Turn } from "@holdfast/client";
 import { versions } from "@holdfast/client/branches";
 import { memo, useEffect, useRef } from "react";
 import { isBehind } from "../behind";
+import { filesOf } from "../files";
 import { Actions } from "./Actions";
-import { Asked } from "./Asked";
+import { Asked, Question } from "./Asked";
 import { Sending } from "./Sending";
 import { Work } from "./Work";
 
@@ -26,7 +27,8 @@ interface Props {
 
 export function versionOf(turn: Turn, children: readonly Task[], conversation: Conversation): string {
   const drawn = [turn.task, turn.outgoing, ...children].map((each) => each?.version ?? 0);
-  return `${drawn.join(" ")} ${JSON.stringify(versions(conversation, turn))}`;
+  const files = filesOf(conversation, turn).map(({ file_id }) => file_id);
+  return `${drawn.join(" ")} ${JSON.stringify(versions(conversation, turn))} ${files.join(" ")}`;
 }
 
 function isAsShown(shown: Props, next: Props): boolean {
@@ -57,7 +59,9 @@ export const TurnView = memo(({ turn, conversation, tasks, edit }: Props) => {
       data-status={outgoing ? undefined : status}
       aria-label={input ?? notice ?? "Turn"}
     >
-      {input !== null && outgoing && <div className="asked">{input}</div>}
+      {input !== null && outgoing && (
+        <Question input={input} files={filesOf(conversation, turn)} conversationId={conversation.id} />
+      )}
       {input !== null && !outgoing && (
         <Asked turn={turn} input={input} conversation={conversation} versions={question} />
       )}

@@ -170,6 +170,51 @@ export const statusOf = (task: Task | null): string | undefined => useTask(task)
 export const textOf = (task: Task | null): string => useTask(task).text;
 `;
 
+const OWN = `
+import type { Part, TaskEvent } from "@holdfast/client";
+import { useTask } from "@holdfast/client/react";
+
+declare module "@holdfast/client" {
+  interface CustomEvents { price: { euro: number }; mood: { good: boolean } }
+  interface Tools { search: { query: string }; clock: { zone: string } }
+}
+
+export function told(event: TaskEvent): string | number {
+  if (event.event === "custom" && event.data.event_type === "price") return event.data.payload.euro;
+  if (event.event === "tool_call" && event.data.name === "search") return event.data.arguments.query;
+  // @ts-expect-error a mood has no price
+  if (event.event === "custom" && event.data.event_type === "mood") return event.data.payload.euro;
+  return 0;
+}
+export function shown(part: Part): string | number {
+  if (part.type === "tool" && part.tool.name === "clock") return part.tool.arguments.zone + (part.tool.output ?? "");
+  if (part.type === "custom" && part.custom.event_type === "price") return part.custom.payload.euro;
+  // @ts-expect-error there is no such tool
+  return part.type === "tool" && part.tool.name === "hammer" ? 1 : 0;
+}
+export const parts = (view: NonNullable<ReturnType<typeof useTask>>) => view.parts.map(shown);
+`;
+
+const TRANSPORT = `
+import { connect, type Client } from "@holdfast/client";
+import { HoldfastChatTransport, uiMessages } from "@holdfast/client/ai-sdk";
+import type { ChatTransport, UIMessage } from "ai";
+
+export const transportOf = (client: Client): ChatTransport<UIMessage> => new HoldfastChatTransport(client);
+export const messagesOf = (client: Client): UIMessage[] => uiMessages(client.conversation("c-1"));
+`;
+
+test("its transport is one of the AI SDK, and an application's own payloads have types", async () => {
+  await write("transport.ts", TRANSPORT);
+  await write("own.ts", OWN);
+  const ai = fileURLToPath(new URL("../../../../tests/clients/node_modules/ai", import.meta.url));
+  const compilerOptions = { strict: true, noEmit: true, target: "ES2022", lib: ["ES2022", "DOM"], module: "ESNext" };
+  const paths = { ai: [ai], react: [bin("@types/react")] };
+  const more = { moduleResolution: "Bundler", skipLibCheck: true, types: [], paths };
+  await write("tsconfig.json", JSON.stringify({ compilerOptions: { ...compilerOptions, ...more }, files: ["transport.ts", "own.ts"] }));
+  await run(process.execPath, [bin("typescript/bin/tsc"), "-p", "."], { cwd: project }).catch(({ stdout }) => assert.fail(stdout));
+});
+
 /** The same for CommonJS modules, which cannot have `await` at the top. */
 const inCjs = (text) => text.replace(/const \{ tasks[\s\S]*$/, "");
 

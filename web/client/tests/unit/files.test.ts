@@ -1,5 +1,7 @@
-import { expect, it } from "vitest";
-import { giveFile, readFile } from "../../src/files.js";
+import { expect, it, vi } from "vitest";
+import { giveFile, guestToken, readFile } from "../../src/files.js";
+import { MemoryStore } from "../../src/index.js";
+import { scene, settle } from "../support/script.js";
 
 const FILE = { type: "file", file_id: "01F", name: "a b.txt", media_type: "text/plain", size: 10, sha256: "ab" };
 const OPTIONS = { url: "http://gateway/", token: async () => "T", waitMs: 1 };
@@ -69,4 +71,24 @@ it("a file is read, or the reason told", async () => {
   expect(await (await read(new Response("bytes"))).text()).toBe("bytes");
   const missing = Response.json({ error: { code: "not_found", message: "no such file" } }, { status: 404 });
   await expect(read(missing)).rejects.toMatchObject({ code: "not_found" });
+});
+
+it("who is known by a cookie sends no token", async () => {
+  const by = (async (_: string, { headers }: RequestInit) => {
+    expect(headers).not.toHaveProperty("Authorization");
+    return new Response("its bytes");
+  }) as typeof fetch;
+  expect(await (await readFile("c", "f", { url: "", token: "", fetch: by })).text()).toBe("its bytes");
+});
+
+it("the token of a guest is the one that the connection keeps", async () => {
+  const store = new MemoryStore();
+  expect(await guestToken("ws://gateway/v1/ws", store)).toBe(undefined);
+  vi.useFakeTimers();
+  const its = await scene({ token: undefined, store });
+  its.socket.welcome({ owner: "guest-1", token: "g1" });
+  await settle();
+  expect(await guestToken("ws://gateway/v1/ws", store)).toBe("g1");
+  its.client.close();
+  vi.useRealTimers();
 });

@@ -47,6 +47,16 @@ async function twoTabs(options?: Options) {
 const follows = (n: number) => script.socket.all("resume").length === n;
 
 describe("tabs of one browser", () => {
+  it("learn why it does not connect, those that come later too", async () => {
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    vi.stubGlobal("fetch", async () => Promise.reject(TypeError("Failed to fetch")));
+    const first = tab({ backoff: { baseMs: 1, capMs: 1 } });
+    await until(() => first.trouble?.cause === "gateway" || void (script.socket?.readyState === 0 && script.socket.break()));
+    const late = tab();
+    await until(() => late.trouble?.cause === "gateway");
+    expect(late.trouble?.message).toMatch(/^nothing answers at gateway-/);
+  });
+
   it("share one socket, and see the same state", async () => {
     const tabs = await twoTabs(WHEN_TOLD);
     expect(script.sockets).toHaveLength(1);

@@ -1,6 +1,6 @@
 // The fake gateway: its use in a page's tests, through the real client.
 
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { connect, type Client, type Task } from "../../src/index.js";
 import { FakeGateway, type FakeTask } from "../../src/testing.js";
 
@@ -93,4 +93,56 @@ it("what the protocol refuses is refused", async () => {
   await expect(client!.request("resume", { task_id: taken.id, conversation_id: taken.conversationId, after: 9 })).rejects.toMatchObject({ code: "out_of_range" });
   await client!.request("delete", { conversation_id: taken.conversationId });
   expect((await client!.request("conversations", {})).conversations).toEqual([]);
+});
+
+it("a restart withdraws text, for those who were there and those who come later", async () => {
+  const gateway = new FakeGateway();
+  const asked = connected(gateway).conversation("c1").ask("Count");
+  const agent = await gateway.task();
+  const task = (await asked.started).follow();
+  agent.say("One. "); // event 3
+  agent.think("hm");
+  agent.say("Tw");
+  await until(task, ({ text }) => text === "One. Tw");
+  agent.restart(3);
+  agent.say("Two.");
+  await until(task, ({ text }) => text === "One. Two.");
+  const late = connect("ws://fake/v1/ws", gateway.options());
+  const replayed = late.task("c1", task.id).follow();
+  await until(replayed, ({ text }) => text === "One. Two.");
+  expect(replayed.transcript).toMatchObject({ resumed: 1, thinking: "" });
+  expect(replayed.summary.retracted).toEqual([[3, 6]]);
+  late.close();
+  agent.complete();
+  expect((await task.result()).output).toBe("One. Two.");
+});
+
+it("what the test refuses is refused once: a message for want of room, a sign-in", async () => {
+  vi.spyOn(console, "warn").mockImplementation(() => {});
+  const gateway = new FakeGateway({ answer: (task) => task.complete("hi") });
+  const conversation = connected(gateway).conversation("c1");
+  gateway.refuse("chat", { code: "overloaded", retry_after_ms: 1 });
+  gateway.refuse("chat", { code: "too_large" });
+  const first = conversation.ask("hello");
+  await expect(first.started).rejects.toMatchObject({ code: "too_large" });
+  expect(await (await first.retry().started).result()).toMatchObject({ output: "hi" });
+  expect(gateway.requests.filter(({ type }) => type === "chat")).toHaveLength(3);
+
+  gateway.refuse("hello", { code: "unauthorized", message: "no token" });
+  const other = connect("ws://fake/v1/ws", gateway.options());
+  await until(other, ({ state }) => state === "closed");
+  expect(other.error).toMatchObject({ code: "unauthorized" });
+  other.retry();
+  await until(other, ({ state }) => state === "live");
+  other.close();
+});
+
+it("a question may have files", async () => {
+  const gateway = new FakeGateway();
+  const parts = [{ type: "text", text: "look" }, { type: "file", file_id: "01F" }] as const;
+  const { task } = await connected(gateway).request("chat", { conversation_id: "c1", message: parts });
+  const agent = await gateway.task();
+  expect(agent).toMatchObject({ input: "look", parts });
+  expect((await client!.conversation("c1").history()).messages).toMatchObject([{ content: "look", parts }]);
+  expect(agent.id).toBe(task.task_id);
 });

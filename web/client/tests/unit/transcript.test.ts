@@ -144,6 +144,7 @@ describe("parts", () => {
       ["child", { task_id: "t2" }],
       ["message", { from: "user", content: "hi" }],
       ["custom", { event_type: "price", payload: { euro: 3 } }],
+      ["file", { file_id: "01F", name: "a.csv", media_type: "text/csv", size: 3 }],
       ["token", { text: "Done." }],
     );
     expect(order(so)).toEqual([
@@ -155,13 +156,15 @@ describe("parts", () => {
       "child",
       "message",
       "custom",
+      "file",
       "text Done.",
     ]);
-    expect(so.parts.map(({ seq }) => seq)).toEqual([1, 3, 6, 8, 9, 11, 12, 13, 14]);
+    expect(so.parts.map(({ seq }) => seq)).toEqual([1, 3, 6, 8, 9, 11, 12, 13, 14, 15]);
     expect(so.text).toBe("I look.Shall I?Done.");
     expect(so.parts[2]).toMatchObject({ tool: { output: "x" } });
     expect(so.parts[4]).toMatchObject({ question: { open: false, answer: true } });
     expect(so.parts[7]).toMatchObject({ custom: { event_type: "price", payload: { euro: 3 } } });
+    expect(so.parts[8]).toMatchObject({ file: { file_id: "01F", name: "a.csv" } });
   });
 
   it("hold the very tools and questions that the lists hold", () => {

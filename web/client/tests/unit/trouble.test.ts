@@ -81,6 +81,16 @@ describe("trouble", () => {
     expect(warn).not.toHaveBeenCalled();
   });
 
+  it("is found by what the page brings along, without loading anything", async () => {
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    const found = { cause: "gateway", message: "it is down" } as const;
+    const diagnose = vi.fn(async () => found);
+    const its = await scene({ diagnose });
+    await fail(its, 3);
+    expect(diagnose.mock.calls).toEqual([["ws://gateway/v1/ws"]]);
+    expect(its.client.trouble).toMatchObject(found);
+  });
+
   it("of a bad token is that", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
     const its = await scene({ token: () => undefined });

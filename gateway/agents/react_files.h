@@ -1,0 +1,39 @@
+/* react_files -- the files among the messages of a run, read for one turn of its model.
+ *
+ * Shape:    messages name files (proto/parts.h); react_files_open reads their bytes, and
+ *           react_files_put copies the messages with the data in the parts (model.h).  A file of an
+ *           earlier message that is not there any more, that the model does not take, or that is
+ *           too much beside newer ones, becomes a text that says so.
+ * Thread:   loop.
+ * Owns:     what was read, until react_files_clear.
+ * Errors:   a sentence: a file cannot be read now.
+ */
+#ifndef GATEWAY_AGENTS_REACT_FILES_H
+#define GATEWAY_AGENTS_REACT_FILES_H
+
+#include "core/file_lender.h"
+#include "gateway/models/model.h"
+
+#define REACT_FILES_BYTES (24 << 20) /* of the files of one request */
+
+struct react_file;
+
+struct react_files {
+    const struct lender *lender; /* NULL: there are none but those in the messages themselves */
+    struct react_file *list;
+    size_t n, n_open;
+    const char *fault; /* NULL: all were read, or are gone */
+    void (*ready)(void *user);
+    void *user;
+};
+
+/* Why the model cannot be given these parts, a message of now; false: it can. */
+bool react_files_refuse(const struct model *model, struct str parts, char ret_why[256]);
+/* Begins to read the files of messages.  True: nothing has to be read.  Otherwise ready is called
+ * once, later. */
+bool react_files_open(struct react_files *f, struct str owner, struct str messages);
+void react_files_put(const struct react_files *f, const struct model *model, struct str messages,
+                     struct buf *out);
+void react_files_clear(struct react_files *f); /* ready is not called any more */
+
+#endif

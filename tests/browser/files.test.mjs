@@ -1,0 +1,113 @@
+// files.test.mjs -- files that go with a message: picked, pasted, dropped, refused, edited.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { scene } from "./support/scene.mjs";
+
+const PNG = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+const picked = (name, mimeType, buffer) => ({ name, mimeType, buffer });
+
+/** Gives the page files as a user does who pastes them into the field, or drops them on the page. */
+const bring = (page, how, files) =>
+  page.evaluate(
+    ([how, files]) => {
+      const data = new DataTransfer();
+      for (const [name, text] of files) data.items.add(new File([text], name, { type: "text/plain" }));
+      const init = { bubbles: true, cancelable: true };
+      const field = document.querySelector("#message");
+      if (how === "paste") return field.dispatchEvent(new ClipboardEvent("paste", { ...init, clipboardData: data }));
+      for (const name of ["dragover", "drop"]) field.dispatchEvent(new DragEvent(name, { ...init, dataTransfer: data }));
+    },
+    [how, files],
+  );
+
+const there = (n) => `#composer .file[data-state=there] >> nth=${n - 1}`;
+
+scene("files that are picked go with the message, to the agent and over a reload", async (its) => {
+  const prepare = (page) =>
+    page.addInitScript(() => {
+      window.refused = [];
+      addEventListener("securitypolicyviolation", ({ violatedDirective }) => window.refused.push(violatedDirective));
+    });
+  const chat = await its.chat({ prepare });
+  const { page } = chat;
+  const text = Buffer.from("depth: 10,935 m\n");
+  await page.setInputFiles("input[type=file]", [picked("mäp.png", "image/png", PNG), picked("notes.txt", "text/plain", text)]);
+  await page.waitForSelector(there(2));
+  await page.waitForSelector("#composer .file canvas:visible");
+  await chat.ask("What is in these?");
+  const puppet = await its.stage.puppet();
+  assert.equal(puppet.run.input, "What is in these?");
+  const files = puppet.run.parts.filter(({ type }) => type === "file");
+  assert.deepEqual(files.map(({ name }) => name), ["mäp.png", "notes.txt"]);
+  assert.deepEqual(await readFile(files[0].path), PNG);
+  assert.deepEqual(await readFile(files[1].path), text);
+  assert.equal(await page.locator("#composer .file").count(), 0);
+  puppet.say("A map.");
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await page.reload();
+  await page.waitForSelector(".turn .of-question .file canvas:visible");
+  assert.deepEqual(await chat.allTexts(".turn .file-name"), ["mäp.png", "notes.txt"]);
+  const download = page.waitForEvent("download");
+  await page.click(".turn .file button:has-text('notes.txt')");
+  const file = await download;
+  assert.equal(file.suggestedFilename(), "notes.txt");
+  assert.deepEqual(await readFile(await file.path()), text);
+  assert.deepEqual(await page.evaluate(() => window.refused), []);
+});
+
+scene("files are pasted, dropped and removed; alone they are a message, and an edited question keeps them", async (its) => {
+  const chat = await its.chat();
+  const { page } = chat;
+  await bring(page, "paste", [["pasted.txt", "one"]]);
+  await page.waitForSelector(there(1));
+  await bring(page, "drop", [["dropped.txt", "two"], ["wrong.txt", "three"]]);
+  await page.waitForSelector(there(3));
+  assert.equal(await page.locator("#drop").count(), 0);
+  await page.click("button[aria-label='Remove wrong.txt']");
+  await page.waitForSelector("#message:focus");
+  await page.keyboard.press("Enter");
+  const puppet = await its.stage.puppet();
+  const names = ({ run }) => run.parts.filter(({ type }) => type === "file").map(({ name }) => name);
+  assert.equal(puppet.run.input, "");
+  assert.deepEqual(names(puppet), ["pasted.txt", "dropped.txt"]);
+  puppet.say("Two files.");
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await page.click(".of-asked button[title='Edit and ask again']");
+  await page.fill(".editor textarea", "Compare them");
+  await page.keyboard.press("Enter");
+  const edited = await its.stage.puppet();
+  assert.equal(edited.run.input, "Compare them");
+  assert.deepEqual(names(edited), ["pasted.txt", "dropped.txt"]);
+  edited.exit();
+});
+
+scene("a file that the gateway refuses says why, and goes with nothing", async (its) => {
+  await its.reconfigure({ limits: { file_mib: 0 } });
+  const chat = await its.chat();
+  await bring(chat.page, "drop", [["a.txt", "one"]]);
+  await chat.waitForText("This gateway takes no files.", "#composer .file[data-state=refused] .file-size");
+  assert.match(its.faults.splice(0).join("\n"), /^Failed to load resource: [^\n]* 400 [^\n]*$/, "one try");
+  await chat.ask("Without it, then");
+  const puppet = await its.stage.puppet();
+  assert.equal(puppet.run.input, "Without it, then");
+  assert.equal(puppet.run.parts, undefined);
+  puppet.exit();
+  await chat.waitForStatus("completed");
+});
+
+scene("a text that is too long becomes a file", async (its) => {
+  const chat = await its.chat();
+  await chat.waitForState("live");
+  const text = "word ".repeat(14_000);
+  await chat.page.fill("#message", text);
+  await chat.page.click("#as-file");
+  await chat.page.waitForSelector(there(1));
+  await chat.ask("Read this");
+  const puppet = await its.stage.puppet();
+  const [{ path }] = puppet.run.parts.filter(({ type }) => type === "file");
+  assert.equal(await readFile(path, "utf8"), text);
+  puppet.exit();
+});

@@ -1,0 +1,191 @@
+"""Files of messages, as models are given them: each API in its own form, what a model takes, what is left out."""
+
+import base64
+import json
+import threading
+
+import pytest
+
+from files import Owner
+from gateway import Gateway, wait_until
+from holdfast import new_id
+from model_server import ModelServer, reply
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 500  # 128 KB
+PDF = b"%PDF-1.7\n" + bytes(range(200))
+WHOLE = {"chat": {"choices": [{"message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}]},
+         "responses": {"status": "completed", "output": [
+             {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "ok"}]}]},
+         "anthropic": {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "ok"}],
+                       "stop_reason": "end_turn"}}
+
+
+def api_of(request):
+    return {"/v1/chat/completions": "chat", "/v1/responses": "responses", "/v1/messages": "anthropic"}[request.path]
+
+
+def answers(request):
+    return reply(json.dumps(WHOLE[api_of(request)]).encode(), content_type="application/json")
+
+
+@pytest.fixture(scope="module")
+def server():
+    running = ModelServer()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def gateway(server):
+    def model(name, api, **options):
+        return {"name": name, "api": api, "base_url": server.url + "/v1", "model": "m", "retries": 0, **options}
+
+    models = [*(model(api, api) for api in WHOLE), model("images", "chat", takes="images"),
+              model("text", "chat", takes="text", fallback="images"), model("none", "responses", takes="text")]
+    agents = [{"name": each["name"], "kind": "react", "model": each["name"], "after_restart": "continue"} for each in models]
+    with Gateway({"models": models, "agents": [*agents, {"name": "built", "kind": "react"}]}) as running:
+        yield running
+
+
+@pytest.fixture
+def owner(gateway, server):
+    server.script = answers
+    server.requests.clear()
+    return Owner(gateway)
+
+
+def asked(owner, c, message, agent, **fields):
+    """The task, when it has ended."""
+    status, _, answer = owner.ask("POST", f"{c}/tasks", json.dumps({"message": message, "agent": agent, **fields}),
+                                  {"Content-Type": "application/json"})
+    assert status == 201, answer
+    task = json.loads(answer)["task"]["task_id"]
+
+    def look():
+        found = json.loads(owner.ask("GET", f"{c}/tasks/{task}")[2])["task"]
+        return found if found["status"] in ("completed", "failed") else None
+    return wait_until(look, "the end")
+
+
+def said(server):
+    """The messages of the newest request, in its API's form."""
+    body = server.requests[-1].json
+    return body["input"] if api_of(server.requests[-1]) == "responses" else body["messages"]
+
+
+def encoded(body):
+    return base64.b64encode(body).decode()
+
+
+def file(given):
+    return {"type": "file", "file_id": given["file_id"]}
+
+
+def given(owner, c):
+    return [owner.give(c, PNG, "image/png", 'attachment; filename="cat.png"'),
+            owner.give(c, PDF, "application/pdf", 'attachment; filename="a b.pdf"'),
+            owner.give(c, "Zeile ü".encode(), "text/plain")]
+
+
+FORMS = {
+    "chat": [{"type": "text", "text": "look"},
+             {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{encoded(PNG)}"}},
+             {"type": "file", "file": {"filename": "a b.pdf", "file_data": f"data:application/pdf;base64,{encoded(PDF)}"}},
+             {"type": "file", "file": {"filename": "file",
+                                       "file_data": f"data:text/plain;base64,{encoded('Zeile ü'.encode())}"}}],
+    "responses": [{"type": "input_text", "text": "look"},
+                  {"type": "input_image", "detail": "auto", "image_url": f"data:image/png;base64,{encoded(PNG)}"},
+                  {"type": "input_file", "filename": "a b.pdf", "file_data": f"data:application/pdf;base64,{encoded(PDF)}"},
+                  {"type": "input_file", "filename": "file",
+                   "file_data": f"data:text/plain;base64,{encoded('Zeile ü'.encode())}"}],
+    "anthropic": [{"type": "text", "text": "look"},
+                  {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": encoded(PNG)}},
+                  {"type": "document", "title": "a b.pdf",
+                   "source": {"type": "base64", "media_type": "application/pdf", "data": encoded(PDF)}},
+                  {"type": "document", "title": "file",
+                   "source": {"type": "text", "media_type": "text/plain", "data": "Zeile ü"}}],
+}
+
+
+@pytest.mark.parametrize("api", list(FORMS))
+def test_each_api_gets_files_in_its_own_form(owner, server, api):
+    c = new_id()
+    message = [{"type": "text", "text": "look"}, *map(file, given(owner, c))]
+    assert asked(owner, c, message, api)["status"] == "completed"
+    [message] = said(server)
+    assert message == {"role": "user", "content": FORMS[api]}
+    assert asked(owner, c, "and now?", api)["status"] == "completed"  # the history has them too
+    first, *_, last = said(server)
+    assert first == message
+    assert last["content"] == ([{"type": "text", "text": "and now?"}] if api == "anthropic" else "and now?")
+
+
+def test_small_file_in_the_message_itself(owner, server):
+    message = [{"type": "file", "media_type": "image/png", "name": "dot.png", "data": "iVBORw=="}]
+    assert asked(owner, new_id(), message, "chat")["status"] == "completed"
+    assert said(server)[0]["content"] == [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}}]
+
+
+@pytest.mark.parametrize("agent, which, why", [
+    ("none", 0, "none takes no images, and the message has one: cat.png"),
+    ("none", 1, "none takes no files, and the message has one: a b.pdf"),
+    ("images", 1, "images takes no files, and the message has one: a b.pdf"),
+    ("text", 1, "images takes no files, and the message has one: a b.pdf"),  # nor does the fallback
+    ("built", 0, "the agent takes no files, and the message has one")])
+def test_model_that_takes_none_fails_the_task_with_its_reason(owner, server, agent, which, why):
+    c = new_id()
+    task = asked(owner, c, [file(given(owner, c)[which])], agent)
+    assert task["error"]["code"] == "agent_error" and why in task["error"]["message"], task
+    assert server.requests == []
+
+
+def test_type_that_the_api_has_no_block_for(owner, server):
+    c = new_id()
+    sheet = owner.give(c, b"PK", "application/vnd.ms-excel", 'attachment; filename="a.xls"')
+    task = asked(owner, c, [file(sheet)], "anthropic")
+    assert "anthropic takes no files of this type, and the message has one: a.xls" in task["error"]["message"]
+    assert asked(owner, c, [file(sheet)], "chat")["status"] == "completed"
+
+
+def test_fallback_that_takes_images_gets_the_image(owner, server):
+    c = new_id()
+    assert asked(owner, c, [file(given(owner, c)[0])], "text")["status"] == "completed"
+    assert said(server)[0]["content"][0]["type"] == "image_url"
+
+
+def test_file_of_an_earlier_message_that_the_model_does_not_take_is_named(owner, server):
+    c = new_id()
+    asked(owner, c, [{"type": "text", "text": "look"}, file(given(owner, c)[0])], "chat")
+    assert asked(owner, c, "and now?", "none")["status"] == "completed"
+    assert said(server)[0]["content"] == [
+        {"type": "input_text", "text": "look"},
+        {"type": "input_text", "text": "[The file cat.png is left out: the model takes none of its kind.]"}]
+
+
+def test_files_that_are_too_much_together(owner, server):
+    c = new_id()
+    half = owner.give(c, bytes(13 << 20), "application/pdf")
+    other = owner.give(c, b"x" + bytes(13 << 20), "application/pdf", 'attachment; filename="b.pdf"')
+    task = asked(owner, c, [file(half), file(other)], "chat")
+    assert "the files of the message exceed 24 MiB" in task["error"]["message"] and server.requests == []
+    assert asked(owner, c, [file(other)], "chat")["status"] == "completed"
+    assert asked(owner, c, [file(half)], "chat")["status"] == "completed"  # the older one is left out
+    assert [part["type"] for message in said(server) if isinstance(message["content"], list)
+            for part in message["content"]] == ["text", "text", "text", "file"]
+
+
+def test_task_that_goes_on_gets_its_files_again(owner, server, gateway):
+    c = new_id()
+    server.script = [reply(threading.Event())]  # never
+    [image, *_] = given(owner, c)
+    status, _, answer = owner.ask("POST", f"{c}/tasks", json.dumps({"message": [file(image)], "agent": "chat"}),
+                                  {"Content-Type": "application/json"})
+    assert status == 201, answer
+    server.wait_requests(1)
+    gateway.kill()
+    server.script = answers
+    gateway.start()
+    task = json.loads(answer)["task"]["task_id"]
+    wait_until(lambda: json.loads(owner.ask("GET", f"{c}/tasks/{task}")[2])["task"]["status"] == "completed", "the end")
+    first, again = server.requests
+    assert first.json["messages"] == again.json["messages"] and len(said(server)[0]["content"]) == 1
