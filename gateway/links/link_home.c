@@ -325,6 +325,22 @@ void home_turn(struct link *k)
         home_drained(k);
 }
 
+uint32_t home_close_owner(struct link *k, struct str owner, enum close_code code, const char *why)
+{
+    uint32_t n = 0;
+    list_each (it, &k->all_sessions) {
+        struct session *s =
+            &container_of(list_item(it, struct on_link, all), struct remote, on)->session;
+        if (s->state != SESSION_OPEN || !str_eq(str_of(s->owner->name), owner))
+            continue;
+        if (why)
+            session_push_error(s, ERR_UNAUTHORIZED, STR_NULL, why);
+        session_close(s, code);
+        n++;
+    }
+    return n;
+}
+
 void home_end(struct link *k)
 {
     while (!list_is_empty(&k->all_sessions)) {

@@ -247,6 +247,14 @@ const struct links_stats *links_stats_of(const struct links *l)
     return &l->stats;
 }
 
+uint32_t links_close_owner(struct links *l, struct str owner, enum close_code code, const char *why)
+{
+    uint32_t n = 0;
+    list_each (it, &l->all)
+        n += home_close_owner(list_item(it, struct link, all), owner, code, why);
+    return n;
+}
+
 /* Without a lease nothing may be said: what waits goes when the lease is sure again, or never. */
 void links_turn(struct links *l)
 {

@@ -74,6 +74,9 @@ void links_add(struct links *l, uint64_t incarnation, const char *node, const ch
 void links_drop(struct links *l, uint64_t incarnation);
 /* Drops every node for which stays says no. */
 void links_drop_unless(struct links *l, bool (*stays)(void *arg, uint64_t incarnation), void *arg);
+/* Closes the sessions of an owner who is at home here; returns their number. */
+uint32_t links_close_owner(struct links *l, struct str owner, enum close_code code,
+                           const char *why);
 void links_turn(struct links *l); /* the end of the turn: writes what it has */
 const struct links_stats *links_stats_of(const struct links *l);
 /* One call for each dialled node; rtt_us: -1 when it was not measured. */

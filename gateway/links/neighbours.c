@@ -108,6 +108,11 @@ void neighbours_write_metrics(struct neighbours *n, struct buf *out)
         links_write_metrics(n->links, out);
 }
 
+static uint32_t close_linked(void *arg, struct str owner, enum close_code code, const char *why)
+{
+    return links_close_owner(((struct neighbours *)arg)->links, owner, code, why);
+}
+
 /* A port that the system has chosen is told in the place of 0. */
 static void advertise(struct neighbours *n)
 {
@@ -120,6 +125,8 @@ static void advertise(struct neighbours *n)
 static void neighbours_start(struct neighbours *n)
 {
     n->has_begun = true;
+    n->front->close_linked = close_linked;
+    n->front->linked_arg = n;
     log_event(LEVEL_INFO, "link", "listening", LOG_INT("port", links_port(n->links)));
     cluster_watch(n->front->cluster, &n->watcher);
     advertise(n);
@@ -140,6 +147,7 @@ void neighbours_close(struct neighbours *n)
 {
     if (!n)
         return;
+    n->front->close_linked = NULL;
     cluster_unwatch(&n->watcher);
     links_close(n->links);
     free(n);

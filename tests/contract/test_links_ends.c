@@ -88,6 +88,20 @@ static void test_revoked_owner(void **state)
     buf_done(&r.line);
 }
 
+static void test_owner_who_is_revoked_while_connected(void **state)
+{
+    (void)state;
+    struct client *c = client_at_front("anna"), *other = client_at_front("bert");
+    AWAIT(links_stats_of(home_links)->remote == 2);
+    assert_int_equal(links_close_owner(home_links, STR("anna"), CLOSE_UNAUTHORIZED, "revoked"), 1);
+    AWAIT(c->session.state == SESSION_CLOSING);
+    assert_int_equal(c->session.close_code, CLOSE_UNAUTHORIZED);
+    AWAIT(has_got(c, "revoked"));
+    assert_int_equal(other->session.state, SESSION_OPEN);
+    client_free(c);
+    client_free(other);
+}
+
 /* Without a sure lease the home says nothing; what it had to say comes when the lease is back. */
 static void test_home_without_a_lease(void **state)
 {
@@ -248,6 +262,7 @@ int main(void)
         TEST(test_home_is_found_again),
         TEST(test_owner_who_moved),
         TEST(test_revoked_owner),
+        TEST(test_owner_who_is_revoked_while_connected),
         TEST(test_home_without_a_lease),
         TEST(test_silent_home),
         TEST(test_pings_keep_a_link),

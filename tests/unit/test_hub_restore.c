@@ -72,7 +72,7 @@ static void test_hub_restore_reads_tasks_side_by_side(void **state)
     expect_orphans(k);
 }
 
-/* What was asked of the others comes first: it has their memory. */
+/* The others are asked first: it has their memory. */
 static void test_hub_restore_that_fails_waits_for_what_it_asked(void **state)
 {
     struct kit *k = *state;

@@ -42,7 +42,7 @@ export class FakeTask {
     readonly agent: string,
     readonly type: "chat" | "background",
     told: (task: FakeTask, event: Json) => void,
-    /** What was asked, with its files; undefined for a text. */
+    /** The question with its files; undefined for a text. */
     readonly parts?: readonly Part[],
     /** @internal The message that it answers once more. */ readonly questionId?: string,
   ) {
@@ -500,7 +500,7 @@ interface Place {
   parent: string | undefined;
   /** The task behind whose answer it goes as soon as there is one. */
   until?: string;
-  /** What is answered once more. */
+  /** The answer that is made once more. */
   question?: Omit<Message, "siblings">;
 }
 

@@ -115,5 +115,5 @@ it("without a WebSocket says what to pass", () => {
   vi.stubGlobal("WebSocket", undefined);
   const trying = () => connect(URL_, { store: new MemoryStore() });
   expect(trying).toThrow(HoldfastError);
-  expect(trying).toThrow(/pass \{ WebSocket \} from the package ws/);
+  expect(trying).toThrow(/pass \{ WebSocket \} of package ws/);
 });

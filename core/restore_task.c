@@ -1,0 +1,221 @@
+/* A restart reads all that is known of a task that was under way: its notes, its events from its
+ * blocks and its tail, its inbox.  Then the task goes on, or ends as an orphan (task_resume.c). */
+#include <stdlib.h>
+
+#include "core/hub.h"
+#include "core/task_parts.h"
+
+/* A task that is being read. */
+struct reading {
+    struct task *task;
+    struct block *tail;
+    uint64_t after;
+    struct block **notes; /* by number */
+    size_t n_notes, next_note;
+    const int *failed;
+    void (*done)(void *arg, int status);
+    void *arg;
+};
+
+static void drop_notes(struct reading *d)
+{
+    for (size_t i = 0; i < d->n_notes; i++)
+        block_free(d->notes[i]);
+    free(d->notes);
+    d->notes = NULL;
+    d->n_notes = d->next_note = 0;
+}
+
+/* The notes that were staged before that event. */
+static void recall_notes(struct reading *d, uint64_t before)
+{
+    for (; d->next_note < d->n_notes; d->next_note++) {
+        const struct block *b = d->notes[d->next_note];
+        if (b->first >= NOTE_FIRST && b->last >= before)
+            return;
+        task_past_note(d->task, b->first, b->last, (struct str){b->bytes, b->len});
+    }
+}
+
+/* Replays an event of the task: for its output, for clients that repeat an answer, and for its run
+ * when that goes on. */
+static void recall_event(struct reading *d, const struct event_parts *event)
+{
+    struct task *t = d->task;
+    struct task_work *w = task_work(t);
+    if (w->past)
+        recall_notes(d, event->seq);
+    said_line(&w->said, event);
+    if (event->event == EVENT_INPUT_REQUIRED || event->event == EVENT_INPUT_RECEIVED)
+        task_restore_question(t, event);
+    if (w->past)
+        task_past_event(t, event);
+}
+
+static void recall_lines(struct reading *d, struct str lines)
+{
+    d->task->bytes += lines.n;
+    while (lines.n > 0) {
+        const char *newline = memchr(lines.p, '\n', lines.n);
+        size_t n = newline ? (size_t)(newline - lines.p) + 1 : lines.n;
+        struct event_parts event;
+        if (event_line_split((struct str){lines.p, n}, &event))
+            recall_event(d, &event);
+        lines.p += n;
+        lines.n -= n;
+    }
+}
+
+/* False when its tail ends before the head in its record: later numbers would be given twice. */
+static bool conclude(struct reading *d)
+{
+    struct hub *h = d->task->hub;
+    struct task *t = d->task;
+    const struct block *tail = d->tail;
+    uint64_t head = t->stream->head;
+    if (tail && tail->last < head)
+        return false;
+    if (!tail && d->after < head) {
+        hub_tell_damage(h, t->stream->task_id, d->after + 1);
+        task_past_is_unreadable(t);
+        d->after = head;
+    }
+    stream_set(t->stream, t->stream->first, tail ? tail->first - 1 : d->after, false);
+    if (tail) {
+        recall_lines(d, (struct str){tail->bytes, tail->len});
+        stream_set_tail(t->stream, tail);
+        journal_want_seal(&h->journal, t->stream);
+    }
+    if (t->work && t->work->past)
+        recall_notes(d, UINT64_MAX);
+    if (t->phase != PHASE_PENDING || t->staged.cancel_requested_at)
+        task_past_end(t);
+    return true;
+}
+
+static void reading_finish(struct reading *d, int status)
+{
+    void (*done)(void *, int) = d->done;
+    void *arg = d->arg;
+    if (status == 0 && !*d->failed && !conclude(d))
+        status = STORE_CORRUPT;
+    drop_notes(d);
+    block_free(d->tail);
+    free(d);
+    done(arg, status);
+}
+
+static void ask_inbox(struct reading *d);
+
+static void on_inbox(void *arg, int status, struct answer *answer)
+{
+    struct reading *d = arg;
+    if (status < 0) {
+        reading_finish(d, status);
+        return;
+    }
+    for (size_t i = 0; i < answer->n_blocks; i++)
+        task_restore_message(d->task, answer->blocks[i]->first,
+                             (struct str){answer->blocks[i]->bytes, answer->blocks[i]->len});
+    if (answer->more)
+        ask_inbox(d);
+    else
+        reading_finish(d, 0);
+}
+
+static void ask_inbox(struct reading *d)
+{
+    const struct task *t = d->task;
+    hub_query(d->task->hub,
+              &(struct query){.kind = QUERY_INBOX,
+                              .task_key = task_key(t),
+                              .after = t->work ? t->work->inbox_position : 0},
+              on_inbox, d);
+}
+
+static void read_blocks(struct reading *d);
+
+static void on_blocks(void *arg, int status, struct answer *answer)
+{
+    struct reading *d = arg;
+    struct task *t = d->task;
+    if (status < 0 && status != STORE_CORRUPT) {
+        reading_finish(d, status);
+        return;
+    }
+    bool sound = status == 0;
+    for (size_t i = 0; i < answer->n_blocks && sound; i++) {
+        const struct block *b = answer->blocks[i];
+        sound = b->first == d->after + 1 && stream_owns(t->stream, b);
+        if (sound) {
+            recall_lines(d, (struct str){b->bytes, b->len});
+            d->after = b->last;
+        }
+    }
+    if (sound && answer->n_blocks > 0) {
+        read_blocks(d);
+        return;
+    }
+    if (!sound) { /* it ends with the readable events; numbering continues after the lost ones */
+        hub_tell_damage(d->task->hub, t->stream->task_id, d->after + 1);
+        task_past_is_unreadable(t);
+        d->after = t->stream->head;
+    }
+    ask_inbox(d);
+}
+
+static void read_blocks(struct reading *d)
+{
+    hub_query(d->task->hub,
+              &(struct query){.kind = QUERY_BLOCKS,
+                              .task_key = task_key(d->task),
+                              .after = d->after,
+                              .max_bytes = 1 << 20},
+              on_blocks, d);
+}
+
+static void ask_notes(struct reading *d);
+
+/* Notes that cannot be read cost their task, and no other. */
+static void on_notes(void *arg, int status, struct answer *answer)
+{
+    struct reading *d = arg;
+    if (status < 0 && status != STORE_CORRUPT) {
+        reading_finish(d, status);
+        return;
+    }
+    if (status < 0) {
+        drop_notes(d);
+        task_past_is_unreadable(d->task);
+    } else {
+        d->notes = xrealloc(d->notes, (d->n_notes + answer->n_blocks + 1) * sizeof(struct block *));
+        for (size_t i = 0; i < answer->n_blocks; i++) {
+            d->notes[d->n_notes++] = answer->blocks[i];
+            answer->blocks[i] = NULL;
+        }
+    }
+    if (status == 0 && answer->more)
+        ask_notes(d);
+    else
+        read_blocks(d);
+}
+
+static void ask_notes(struct reading *d)
+{
+    hub_query(d->task->hub,
+              &(struct query){.kind = QUERY_NOTES,
+                              .task_key = task_key(d->task),
+                              .after = d->n_notes ? d->notes[d->n_notes - 1]->first : 0},
+              on_notes, d);
+}
+
+void restore_task(struct task *t, struct block *tail, const int *failed,
+                  void (*done)(void *arg, int status), void *arg)
+{
+    struct reading *d = xcalloc(sizeof *d);
+    *d = (struct reading){.task = t, .tail = tail, .failed = failed, .done = done, .arg = arg};
+    if (t->work && t->work->past)
+        ask_notes(d);
+    else
+        read_blocks(d);
+}
