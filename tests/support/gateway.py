@@ -174,7 +174,7 @@ class Gateway:
         self.front = subprocess.Popen(
             [str(self.binary), "serve", "--config", str(self.folder / "front.json"), "--listen", self.listen,
              "--data", str(self.folder / "front"), "--log-level", "debug"], stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, MARK: self.mark, **self.environ})
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **self.environ})
         self.front_log = []
         threading.Thread(target=self._collect, args=(self.front.stderr, self.front_log.append), daemon=True).start()
         ready = self.front.stdout.readline()
