@@ -183,6 +183,7 @@ struct agent {
     msec_t timeout_ms, idle_timeout_ms, grace_ms; /* 0: never */
     enum notify notify;
     struct budget_limits budget;
+    const struct tool *file_tool; /* by which its call "file" is carried out; NULL: it has none */
     const struct tool *const *tools; /* the tools that it may call */
     size_t n_tools;
     const struct agent_ops *ops;

@@ -27,7 +27,7 @@ enum op_kind {
                  * becomes the tip: the newest child, its newest child, and so on */
     OP_CONVERSATION, /* owner, conversation_id, title?, agent?, at, turns: created when missing;
                       * title applies only where none is set, or always with force; at moves
-                      * updated_at */
+                      * updated_at; flags are cleared, then set */
     OP_CONVERSATION_DELETE, /* owner, conversation_id: it, its messages, tasks, events, keys; its
                              * files are gone */
     OP_REQUEST_KEY,         /* owner, key, conversation_id, task_id, at */
@@ -104,7 +104,8 @@ struct op {
     bool force;
     bool unlisted;
     enum turn_count turns;
-    enum message_place place; /* OP_MESSAGE */
+    unsigned flags_set, flags_clear; /* OP_CONVERSATION: of enum conversation_flag */
+    enum message_place place;        /* OP_MESSAGE */
     int64_t task_key;
     uint64_t first, last;
     int64_t at;    /* Unix ms */

@@ -42,7 +42,53 @@ static const verb_fn verbs[N_VERBS] = {
     [VERB_RESCHEDULE] = verb_reschedule,
     [VERB_UNSCHEDULE] = verb_unschedule,
     [VERB_BRANCH] = verb_branch,
+    [VERB_SHARE] = verb_share,
+    [VERB_SHARES] = verb_shares,
+    [VERB_UNSHARE] = verb_unshare,
+    [VERB_HANDOVER] = verb_handover,
+    [VERB_PIN] = verb_pin,
+    [VERB_ARCHIVE] = verb_archive,
+    [VERB_SEARCH] = verb_search,
 };
+
+/* --- rights ----------------------------------------------------------------------------------- */
+
+static bool is_allowed(const struct call *c)
+{
+    const struct request *r = &c->req;
+    unsigned flags = verb_flags(r->verb), need = VERB_RIGHTS(flags);
+    if (rights_are_whole(c->rights) || (flags & VERB_LISTS))
+        return true;
+    if (r->verb == VERB_CHAT && r->when_busy == BUSY_INTERRUPT)
+        need |= RIGHT_CANCEL;
+    if (r->verb == VERB_CHAT && r->webhook.p) /* it would be told what the bearer may not read */
+        return false;
+    return rights_allow(c->rights, r->conversation_id.p ? r->conversation_id : STR(""),
+                        (flags & VERB_TASK) ? r->task_id : STR_NULL, need);
+}
+
+static void on_refused(void *arg, int status, struct answer *answer)
+{
+    struct call *c = arg;
+    (void)answer;
+    if (status != STORE_NOT_FOUND)
+        call_read_failed(c);
+    else
+        call_fail(c, ERR_NOT_FOUND,
+                  (verb_flags(c->req.verb) & VERB_TASK) ? NO_SUCH_TASK : NO_SUCH_CONVERSATION);
+}
+
+/* The answer about a task that does not exist, after the look-up that such an answer takes: it says
+ * nothing of what is there (promise 5). */
+static void call_refuse(struct call *c)
+{
+    c->session = NULL;
+    call_query(c,
+               &(struct query){.kind = QUERY_TASK,
+                               .conversation_id = STR("-"), /* none has this id */
+                               .task_id = STR("00000000000000000000000000")},
+               on_refused);
+}
 
 struct call *hub_request(struct hub *h, const struct asker *who, struct request *req,
                          call_reply_fn reply, void *arg)
@@ -57,6 +103,10 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
     c->req = *req;
     *req = (struct request){0};
     c->session = who->session;
+    c->rights = rights_ref(who->rights);
+    c->expires_at_ms = who->expires_at_ms;
+    if (c->rights)
+        c->req.actor = c->rights->actor;
     if ((h->o.told || h->o.home) && who->from)
         c->from = xstrdup(str_of(who->from));
     if (who->traceparent && c->req.verb == VERB_CHAT)
@@ -70,6 +120,8 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
         call_fail(c, ERR_OVERLOADED, "another gateway serves this owner, or will in a moment");
     else if ((verb_flags(c->req.verb) & VERB_WRITES) && !hub_can_write(h))
         call_fail(c, ERR_OVERLOADED, "the store accepts no writes now");
+    else if (!is_allowed(c))
+        call_refuse(c);
     else
         verbs[c->req.verb](c);
     if (replied)
@@ -97,6 +149,8 @@ static void done(struct call *c)
     request_done(&c->req);
     buf_done(&c->out);
     placing_free(c->placing);
+    rights_unref(c->rights);
+    free(c->request_key);
     free(c->from);
     free(c->traceparent);
     free(c);

@@ -12,12 +12,14 @@
 #define CORE_CALL_H
 
 #include "core/task.h"
+#include "proto/rights.h"
 
 struct session;
 
 #define FOLLOWS_TOO_MUCH "too many subscriptions on this connection"
 #define STALE_RECORD "the task's record is damaged"
 #define NO_SUCH_MESSAGE "no such message"
+#define NO_SUCH_CONVERSATION "no such conversation"
 #define IS_BEING_DELETED "the conversation is being deleted"
 
 /* line is the whole reply without newline; error is ERR_NONE for an answer. */
@@ -32,14 +34,19 @@ struct asker {
     struct owner *quota; /* against whom live tasks count: the owner, or all guests of an address */
     struct session *session; /* where subscriptions go; NULL for HTTP */
     const char *from;        /* its address, or "operator"; NULL: nobody needs to know */
+    struct rights *rights;   /* of its token; NULL: all of the owner's */
+    int64_t expires_at_ms;   /* of its token; 0: never */
     const char *traceparent; /* of the request's head; NULL: none */
 };
 
 struct call {
     struct hub *hub;
     struct owner *owner, *quota;
-    char *from;        /* of the asker, when this hub or another node's tells of requests */
-    char *traceparent; /* of a chat; NULL: none */
+    struct rights *rights; /* a reference */
+    int64_t expires_at_ms; /* of the asker's token */
+    char *request_key;     /* as it is looked up, when that is not the request's own */
+    char *from;            /* of the asker, when a hub tells of requests */
+    char *traceparent;     /* of a chat; NULL: none */
     struct request req;
     struct session *session; /* where subscriptions go; NULL for HTTP, or when it has ended */
     call_reply_fn reply;     /* NULL when nobody waits for it any more */
@@ -90,6 +97,8 @@ void call_query(struct call *c, struct query *q, store_query_fn done);
 /* done is called when everything staged so far is committed or abandoned. */
 void call_wait(struct call *c, void (*done)(struct waiter *waiter, int status));
 void call_wait_ok(struct call *c); /* replies ok then */
+/* The flags of a conversation that the request gives this value. */
+unsigned call_flags(const struct call *c, enum maybe value);
 /* The store's answer about the task is older than what memory knows.  True once for each call: it
  * must ask again.  The store has answered with everything that was committed before, so a second
  * such answer is damage, which this reports: the call must then fail with STALE_RECORD. */
@@ -136,6 +145,13 @@ void verb_schedules(struct call *c);
 void verb_reschedule(struct call *c);
 void verb_unschedule(struct call *c);
 void verb_branch(struct call *c);
+void verb_share(struct call *c);
+void verb_shares(struct call *c);
+void verb_unshare(struct call *c);
+void verb_handover(struct call *c);
+void verb_pin(struct call *c);
+void verb_archive(struct call *c);
+void verb_search(struct call *c);
 
 /* Where a chat with reply_to, edit or regenerate goes (placing.c). */
 struct placing {

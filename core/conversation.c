@@ -172,7 +172,7 @@ static void put_changed(struct conversation *c, const struct conversation_record
         buf_puts(&line, "},\"deleted\":true");
     }
     buf_putc(&line, '}');
-    feed_put(&c->owner->watch, &c->entry, STR_NULL, buf_str(&line));
+    feed_put(&c->owner->watch, &c->entry, str_of(c->id), buf_str(&line));
     buf_done(&line);
 }
 

@@ -7,9 +7,14 @@ struct feed_entry {
     struct feed_entry **slot;
     uint64_t version;
     size_t len;
-    char message_id[TASK_ID_LEN + 1]; /* "" unless it is a message */
-    char line[];
+    size_t id_len; /* 0: it has none */
+    char line[];   /* and the id behind it */
 };
+
+static struct str feed_id(const struct feed_entry *e)
+{
+    return (struct str){e->line + e->len, e->id_len};
+}
 
 void feed_init(struct feed *f)
 {
@@ -83,19 +88,18 @@ static void bound(struct feed_lines *l)
     }
 }
 
-void feed_put(struct feed *f, struct feed_entry **slot, struct str message_id, struct str line)
+void feed_put(struct feed *f, struct feed_entry **slot, struct str id, struct str line)
 {
     struct feed_lines *l = f->lines;
     if (!l)
         return;
     if (slot && *slot)
         feed_drop(l, *slot);
-    struct feed_entry *e = xalloc(sizeof *e + line.n);
-    *e = (struct feed_entry){.slot = slot, .version = ++l->version, .len = line.n};
+    struct feed_entry *e = xalloc(sizeof *e + line.n + id.n);
+    *e = (struct feed_entry){.slot = slot, .version = ++l->version, .len = line.n, .id_len = id.n};
     memcpy(e->line, line.p, line.n);
-    ASSERT(message_id.n <= TASK_ID_LEN);
-    if (message_id.n)
-        memcpy(e->message_id, message_id.p, message_id.n);
+    if (id.n)
+        memcpy(e->line + line.n, id.p, id.n);
     list_push(&l->entries, &e->node);
     l->n_entries++;
     l->bytes += line.n;
@@ -120,11 +124,20 @@ void feed_forget(struct feed_entry **slot)
     *slot = NULL;
 }
 
-/* Skips what came with the reader's snapshot. */
+static bool came_with_snapshot(const struct feed_reader *r, struct str id)
+{
+    return id.n == TASK_ID_LEN && r->skip_id[0] && memcmp(id.p, r->skip_id, TASK_ID_LEN) <= 0;
+}
+
+/* Skips what came with the reader's snapshot, and what it does not want. */
 static struct feed_entry *next(const struct feed_lines *l, struct feed_reader *r)
 {
-    while (r->next && r->next->message_id[0] && strcmp(r->next->message_id, r->skip_id) <= 0)
+    while (r->next) {
+        struct str id = feed_id(r->next);
+        if (!came_with_snapshot(r, id) && (!r->wants || r->wants(r, id)))
+            break;
         r->next = behind(l, r->next);
+    }
     return r->next;
 }
 

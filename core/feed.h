@@ -37,6 +37,8 @@ struct feed_reader {
     struct feed_entry *next;       /* NULL: it has seen everything */
     char skip_id[TASK_ID_LEN + 1]; /* messages up to this id came with a snapshot: skip them */
     void (*wake)(struct feed_reader *reader);
+    /* Whether it gets the line with that id; NULL: every one. */
+    bool (*wants)(struct feed_reader *reader, struct str id);
     void (*lost)(struct feed_reader *reader); /* exceeded the limit: close the connection */
 };
 
@@ -51,8 +53,9 @@ void feed_join(struct feed *f, struct feed_reader *r);
 void feed_leave(struct feed *f, struct feed_reader *r);
 /* Puts a line (without newline; copied) and wakes the readers. *slot is the caller's handle to its
  * entry, for an item that changes; NULL for an item that is put once.  The feed clears *slot when
- * it drops the entry.  message_id is STR_NULL except for messages, whose ids are in order. */
-void feed_put(struct feed *f, struct feed_entry **slot, struct str message_id, struct str line);
+ * it drops the entry.  id: in a conversation's feed that of a message, whose ids are in order, or
+ * STR_NULL; in an owner's that of the conversation. */
+void feed_put(struct feed *f, struct feed_entry **slot, struct str id, struct str line);
 /* The owner of the slot goes away; the entry stays until it was read. */
 void feed_forget(struct feed_entry **slot);
 /* The next line that the reader has not seen, NULL span when there is none; the reader advances. */

@@ -1,4 +1,4 @@
-/* file_lender -- the port for the files of messages: agents read them through it.
+/* file_lender -- the port for the files of conversations: agents read and give them through it.
  *
  * Thread:   loop.
  * Owns:     what is lent, until it is taken back; a load, until it is done or forgotten.
@@ -8,7 +8,17 @@
 
 #include "proto/errors.h"
 
+struct tool;
 struct file_load;
+struct file_save;
+
+/* A file that an agent gives: the bytes, or what the path names.  The key names the try: the same
+ * key gives the same file.  Without a media type it is seen from the bytes. */
+struct file_plan {
+    struct str owner, conversation_id, key, name, media_type, bytes, path;
+};
+/* why: NULL, and file has the file as a JSON object, or a sentence. */
+typedef void (*lender_saved)(void *user, const char *why, struct str file);
 
 /* The file as base64; its memory is valid during the call.  status: negative enum store_error. */
 typedef void (*lender_done)(void *user, int status, struct str base64);
@@ -23,6 +33,11 @@ struct lender {
     struct file_load *(*load)(void *arg, struct str owner, struct str sha256, int64_t size,
                               lender_done done, void *user);
     void (*forget)(struct file_load *load); /* done is not called any more */
+    /* Stores a file.  done is called once, later, unless it is dropped first; then drop it. */
+    struct file_save *(*save)(void *arg, const struct file_plan *plan, lender_saved done,
+                              void *user);
+    void (*drop)(struct file_save *save);
+    const struct tool *tool; /* by which a program gives a file */
     void *arg;
 };
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/call.h"
+#include "core/grant.h"
 #include "core/load.h"
 #include "core/notice.h"
 #include "core/schedule.h"
@@ -121,6 +122,7 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     if (start->newest_id[0])
         ulid_after(&h->ulids, str_of(start->newest_id));
     list_init(&h->waiting);
+    list_init(&h->handovers);
     list_init(&h->resuming);
     h->resume_more.fire = on_resume_more;
     list_init(&h->unsure);
@@ -149,20 +151,26 @@ void hub_query(struct hub *h, const struct query *q, store_query_fn done, void *
         h->port->query(h->port, q, done, arg);
 }
 
-struct owner *owner_ref(struct hub *h, struct str name)
+struct owner *owner_find(struct hub *h, struct str name)
 {
     struct map_node *node = map_find(&h->owners, (struct map_key){{name}});
-    if (node) {
-        struct owner *o = container_of(node, struct owner, node);
+    return node ? container_of(node, struct owner, node) : NULL;
+}
+
+struct owner *owner_ref(struct hub *h, struct str name)
+{
+    struct owner *o = owner_find(h, name);
+    if (o) {
         o->refs++;
         return o;
     }
-    struct owner *o = xcalloc(sizeof *o);
+    o = xcalloc(sizeof *o);
     o->name = xstrdup(name);
     o->slot = slot_of(name);
     o->refs = 1;
     feed_init(&o->watch);
     list_init(&o->schedules);
+    list_init(&o->grants);
     map_put(&h->owners, &o->node);
     return o;
 }
@@ -236,6 +244,7 @@ void hub_done(struct hub *h)
     journal_done(&h->journal);
     map_each(&h->conversations, drop_notices, NULL);
     schedules_done(h);
+    grants_done(h);
     map_each(&h->streams, hub_drop_stream, h);
     struct list *node;
     while ((node = list_pop(&h->changed)) != NULL)

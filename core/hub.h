@@ -38,6 +38,7 @@ struct hub_limits {
     uint32_t subscriptions;                  /* of one session */
     uint32_t task_webhooks;                  /* of one task; 0: tasks have none */
     uint32_t schedules, schedules_per_owner; /* 0 of an owner: nothing can be scheduled */
+    uint32_t shares_per_owner;               /* 0: nothing can be shared */
     uint32_t requests_per_second, burst;
     uint32_t message_bytes;
 };
@@ -76,6 +77,9 @@ struct hub_options {
     /* Called when a request is over, with what it was answered: before its memory goes.  NULL:
      * nobody needs to know. */
     void (*told)(void *arg, const struct call *c, enum error e);
+    /* Appends a token with these claims (members without braces), signed with the gateway's own
+     * key; NULL: it has none, and nothing can be shared. */
+    bool (*sign)(void *arg, struct str claims, struct buf *out);
     void *arg; /* of these */
     /* The way to owners who are served elsewhere; NULL: all are served here. */
     const struct home_port *home;
@@ -100,6 +104,7 @@ enum hub_limit {
     LIMIT_STORE,
     LIMIT_STORE_PER_OWNER,
     LIMIT_SCHEDULES,
+    LIMIT_SHARES,
     N_LIMITS
 };
 
@@ -156,6 +161,8 @@ struct owner {
     uint32_t n_live; /* tasks */
     uint32_t n_schedules;
     struct list schedules; /* by id */
+    uint32_t n_grants;
+    struct list grants; /* oldest first */
     struct feed watch;
 };
 
@@ -195,6 +202,7 @@ struct hub {
     struct timer notice_join;  /* armed: a turn waits for notices that may join it */
     struct list zones;         /* time zones that were read (schedule.c) */
     uint32_t n_schedules;
+    struct list handovers;  /* codes (grant.c) */
     struct timer ask_again; /* armed: a record could not be read, and somebody waits for it */
     bool draining;
     bool abandoned;    /* nothing starts any more */
@@ -239,7 +247,8 @@ static inline bool hub_is_trusted(const struct hub *h)
     return !h->o.trusted || h->o.trusted(h->o.arg);
 }
 
-struct owner *owner_ref(struct hub *h, struct str name); /* found or made */
+struct owner *owner_find(struct hub *h, struct str name); /* NULL: nothing of his is live */
+struct owner *owner_ref(struct hub *h, struct str name);  /* found or made */
 void owner_unref(struct hub *h, struct owner *o);
 
 /* The stream of a live, or recently read, task; NULL when it must be looked up in the store. */

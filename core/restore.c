@@ -11,6 +11,7 @@
  *   4. when all of it is committed, the hub is ready, and runs begin again. */
 #include <stdlib.h>
 
+#include "core/grant.h"
 #include "core/hub.h"
 #include "core/notice.h"
 #include "core/schedule.h"
@@ -29,16 +30,21 @@ struct restore {
     struct task **tasks;
     size_t n_tasks, next_task;
     size_t n_reading;
-    bool asks;  /* in the loop of read_some, into which a hub that closes answers at once */
-    int failed; /* the first status of a task that cannot be read */
+    bool asks;     /* in the loop of read_some, into which a hub that closes answers at once */
+    int failed;    /* the first status of a task that cannot be read */
+    size_t n_kept; /* names of kept rows that are read */
     uint64_t after;
     char *revoked; /* the last owner of the previous page */
     struct waiter waiter;
 };
 
-static const struct slots *slots_asked(const struct restore *r)
+/* The next page of what the store has of the owners of its slots. */
+static void restore_ask(struct restore *r, struct query q, store_query_fn done)
 {
-    return r->hub->o.shared ? &r->slots : NULL;
+    q.after = r->after;
+    q.limit = PAGE;
+    q.slots = r->hub->o.shared ? &r->slots : NULL;
+    hub_query(r->hub, &q, done, r);
 }
 
 /* After a failure the slots stay closed: tasks that were adopted but not repaired must not
@@ -189,9 +195,18 @@ static struct task *find_task(const struct restore *r, int64_t key)
     return low < r->n_tasks && task_key(r->tasks[low]) == key ? r->tasks[low] : NULL;
 }
 
-static void ask_schedules(struct restore *r);
+static void ask_kept(struct restore *r);
 
-static void on_schedules(void *arg, int status, struct answer *answer)
+/* Rows of the outbox that no receiver gets. */
+static const struct {
+    struct str name;
+    void (*restore)(struct hub *h, const struct outbox_record *row);
+} kept[] = {
+    {{OUTBOX_GRANTS, sizeof OUTBOX_GRANTS - 1}, grant_restore},
+    {{OUTBOX_SCHEDULES, sizeof OUTBOX_SCHEDULES - 1}, schedule_restore}, /* last: one may be due */
+};
+
+static void on_kept(void *arg, int status, struct answer *answer)
 {
     struct restore *r = arg;
     if (status < 0) {
@@ -199,25 +214,24 @@ static void on_schedules(void *arg, int status, struct answer *answer)
         return;
     }
     for (size_t i = 0; i < answer->n_outbox; i++) {
-        schedule_restore(r->hub, &answer->outbox[i]);
+        kept[r->n_kept].restore(r->hub, &answer->outbox[i]);
         r->after = (uint64_t)answer->outbox[i].key;
     }
-    if (answer->more)
-        ask_schedules(r);
+    if (!answer->more) {
+        r->after = 0;
+        r->n_kept++;
+    }
+    if (r->n_kept < countof(kept))
+        ask_kept(r);
     else
         read_some(r);
 }
 
-static void ask_schedules(struct restore *r)
+static void ask_kept(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){.kind = QUERY_OUTBOX,
-                              .slots = slots_asked(r),
-                              .key = STR(OUTBOX_SCHEDULES),
-                              .after = r->after,
-                              .limit = PAGE,
-                              .max_bytes = 1 << 20},
-              on_schedules, r);
+    restore_ask(
+        r, (struct query){.kind = QUERY_OUTBOX, .key = kept[r->n_kept].name, .max_bytes = 1 << 20},
+        on_kept);
 }
 
 static void ask_held(struct restore *r);
@@ -244,19 +258,14 @@ static void on_held(void *arg, int status, struct answer *answer)
         return;
     }
     r->after = 0;
-    ask_schedules(r);
+    ask_kept(r);
 }
 
 static void ask_held(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){.kind = QUERY_OUTBOX,
-                              .slots = slots_asked(r),
-                              .key = STR(OUTBOX_HELD),
-                              .after = r->after,
-                              .limit = PAGE,
-                              .max_bytes = 1 << 20},
-              on_held, r);
+    restore_ask(r,
+                (struct query){.kind = QUERY_OUTBOX, .key = STR(OUTBOX_HELD), .max_bytes = 1 << 20},
+                on_held);
 }
 
 static void ask_live(struct restore *r);
@@ -288,10 +297,7 @@ static void on_live(void *arg, int status, struct answer *answer)
 
 static void ask_live(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){
-                  .kind = QUERY_LIVE, .slots = slots_asked(r), .after = r->after, .limit = PAGE},
-              on_live, r);
+    restore_ask(r, (struct query){.kind = QUERY_LIVE}, on_live);
 }
 
 /* --- 1 ---------------------------------------------------------------------------------------- */
@@ -319,10 +325,7 @@ static void on_notices(void *arg, int status, struct answer *answer)
 
 static void repair_ask_notices(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){
-                  .kind = QUERY_NOTICES, .slots = slots_asked(r), .after = r->after, .limit = PAGE},
-              on_notices, r);
+    restore_ask(r, (struct query){.kind = QUERY_NOTICES}, on_notices);
 }
 
 static void ask_tails(struct restore *r);
@@ -355,10 +358,7 @@ static void on_tails(void *arg, int status, struct answer *answer)
 
 static void ask_tails(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){
-                  .kind = QUERY_TAILS, .slots = slots_asked(r), .after = r->after, .limit = PAGE},
-              on_tails, r);
+    restore_ask(r, (struct query){.kind = QUERY_TAILS}, on_tails);
 }
 
 static void ask_revoked(struct restore *r);
@@ -381,12 +381,7 @@ static void on_revoked(void *arg, int status, struct answer *answer)
 
 static void ask_revoked(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){.kind = QUERY_REVOKED,
-                              .slots = slots_asked(r),
-                              .before = str_of(r->revoked),
-                              .limit = PAGE},
-              on_revoked, r);
+    restore_ask(r, (struct query){.kind = QUERY_REVOKED, .before = str_of(r->revoked)}, on_revoked);
 }
 
 static void restore_begin(struct hub *h, const struct slots *slots,
@@ -412,8 +407,7 @@ void hub_restore_slots(struct hub *h, const struct slots *slots, int64_t number,
 {
     int64_t first = number << 32 | 1;
     ASSERT(number >= 0 && number < INT32_MAX);
-    if (first > h->next_key)
-        h->next_key = first;
+    h->next_key = first > h->next_key ? first : h->next_key;
     if (newest_id[0])
         ulid_after(&h->ulids, str_of(newest_id));
     restore_begin(h, slots, ready, arg);

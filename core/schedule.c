@@ -355,7 +355,8 @@ static void schedule_begin(struct schedule *s, const struct schedule_times *t)
     s->request_key = request_key_of(s);
     req.request_key = str_of(s->request_key);
     struct call *call =
-        hub_request(h, &(struct asker){s->owner, s->owner, NULL, "schedule", NULL}, &req, on_chat, s);
+        hub_request(h, &(struct asker){.owner = s->owner, .quota = s->owner, .from = "schedule"},
+                    &req, on_chat, s);
     if (call)
         s->call = call;
 }

@@ -7,9 +7,7 @@
 
 #define HELLO_DEADLINE_MS 10000
 #define GOAWAY_RETRY_MS 2000
-#define EXPIRING_MS 60000
 #define FREE_RESUMES 1000
-#define EXPIRY_CHECK_MS 30000
 #define MINUTE_MS 60000
 
 /* A request that waits for its turn, or a reply that does (an error keeps its place). */
@@ -21,7 +19,6 @@ struct pending {
 };
 
 static void session_run(struct session *s);
-static void session_on_timer(struct timer *timer);
 
 void session_init(struct session *s, struct hub *h, const struct session_ops *ops, void *rim)
 {
@@ -86,6 +83,9 @@ void session_done(struct session *s)
     drop_replies(s, &s->replies);
     drop_replies(s, &s->urgent);
     list_remove(&s->woken);
+    list_remove(&s->in_grant);
+    rights_unref(s->rights);
+    s->rights = NULL;
     if (s->owner) {
         owner_unref(s->hub, s->owner);
         owner_unref(s->hub, s->quota);
@@ -141,153 +141,6 @@ void session_push_error(struct session *s, enum error e, struct str id, const ch
     buf_done(&line);
 }
 
-/* --- hello ------------------------------------------------------------------------------------ */
-
-static void arm_expiry(struct session *s)
-{
-    struct clock *c = &s->hub->clock;
-    if (!s->expires_at_ms)
-        return;
-    int64_t at = s->expiring_said ? s->expires_at_ms : s->expires_at_ms - EXPIRING_MS;
-    msec_t in = at > c->wall_ms ? at - c->wall_ms : 0;
-    /* The wall clock may be set (F40), while the timer counts elapsed time: so check again now and
-     * then. */
-    timer_arm(c, &s->timer, c->now_ms + (in < EXPIRY_CHECK_MS ? in : EXPIRY_CHECK_MS));
-}
-
-static void say_expiring(struct session *s)
-{
-    struct buf line = {0};
-    buf_puts(&line, "{\"type\":\"token_expiring\"");
-    js_put_int(&line, "expires_at", s->expires_at_ms);
-    buf_putc(&line, '}');
-    session_put_reply(s, &s->replies, buf_str(&line));
-    buf_done(&line);
-    s->expiring_said = true;
-}
-
-static void session_on_timer(struct timer *timer)
-{
-    struct session *s = container_of(timer, struct session, timer);
-    int64_t now = s->hub->clock.wall_ms;
-    if (s->state == SESSION_HELLO) {
-        session_push_error(s, ERR_UNAUTHORIZED, STR_NULL, "no hello within 10 s");
-        session_close(s, CLOSE_UNAUTHORIZED);
-    } else if (s->expiring_said && now >= s->expires_at_ms) {
-        session_push_error(s, ERR_UNAUTHORIZED, STR_NULL, "the token has expired");
-        session_close(s, CLOSE_UNAUTHORIZED);
-    } else {
-        if (!s->expiring_said && now >= s->expires_at_ms - EXPIRING_MS)
-            say_expiring(s);
-        arm_expiry(s);
-    }
-}
-
-static void put_examples(struct buf *line, char *const *examples)
-{
-    if (!examples)
-        return;
-    js_put_raw(line, "examples", STR("["));
-    for (size_t i = 0; examples[i]; i++) {
-        if (i)
-            buf_putc(line, ',');
-        js_put_str(line, str_of(examples[i]));
-    }
-    buf_putc(line, ']');
-}
-
-void session_put_agents(struct buf *line, const struct hub *h)
-{
-    buf_putc(line, '[');
-    for (size_t i = 0; i < h->o.n_agents; i++) {
-        const struct agent *a = &h->o.agents[i];
-        buf_puts(line, i ? ",{" : "{");
-        js_put_field(line, "name", str_of(a->name));
-        js_put_field(line, "description", str_of(a->description));
-        put_examples(line, a->examples);
-        js_put_bool(line, "default", a->is_default);
-        buf_putc(line, '}');
-    }
-    buf_putc(line, ']');
-}
-
-static void welcome(struct session *s, struct str id, struct str guest_token)
-{
-    const struct hub *h = s->hub;
-    struct buf line = {0};
-    buf_puts(&line, "{\"type\":\"welcome\"");
-    if (id.p)
-        js_put_field(&line, "id", id);
-    js_put_field(&line, "owner", str_of(s->owner->name));
-    if (guest_token.n)
-        js_put_field(&line, "token", guest_token);
-    js_put_raw(&line, "server", STR("{\"name\":\"holdfast\""));
-    js_put_field(&line, "version", str_of(h->o.version));
-    buf_putc(&line, '}');
-    js_put_key(&line, "agents");
-    session_put_agents(&line, h);
-    js_put_raw(&line, "limits", STR("{"));
-    js_put_int(&line, "message_bytes", h->o.limits.message_bytes);
-    js_put_int(&line, "tasks_per_owner", h->o.limits.tasks_per_owner);
-    js_put_int(&line, "heartbeat_ms", HEARTBEAT_MS);
-    buf_puts(&line, "}}");
-    session_put_reply(s, &s->replies, buf_str(&line));
-    buf_done(&line);
-}
-
-static void set_expiry(struct session *s, int64_t expires_at_ms)
-{
-    s->expires_at_ms = expires_at_ms;
-    if (expires_at_ms && expires_at_ms <= s->hub->clock.wall_ms)
-        s->expires_at_ms +=
-            TOKEN_LEEWAY_S * 1000; /* it was accepted within the leeway, and lives as long */
-    s->expiring_said = false;
-    timer_disarm(&s->hub->clock, &s->timer);
-}
-
-void session_adopt(struct session *s, struct owner *owner, struct owner *quota,
-                   int64_t expires_at_ms)
-{
-    s->owner = owner;
-    s->quota = quota;
-    owner->refs++;
-    quota->refs++;
-    s->state = SESSION_OPEN;
-    set_expiry(s, expires_at_ms);
-    arm_expiry(s);
-}
-
-static void hello(struct session *s, const struct request *r)
-{
-    struct identity who = {0};
-    bool known = s->ops->authenticate(s, r->token, &who);
-    bool same = known && (!s->owner ||
-                          str_eq(str_of(s->owner->name), (struct str){who.owner, who.owner_len}));
-    if (!same) {
-        session_push_error(s, ERR_UNAUTHORIZED, r->id,
-                           known ? "the token is another owner's" : who.error);
-        session_close(s, CLOSE_UNAUTHORIZED);
-        buf_done(&who.token);
-        return;
-    }
-    bool first = !s->owner;
-    if (first) {
-        struct str name = {who.owner, who.owner_len};
-        s->owner = owner_ref(s->hub, name);
-        s->quota = owner_ref(s->hub, who.quota[0] ? str_of(who.quota) : name);
-    }
-    s->state = SESSION_OPEN;
-    s->keepalive_data = r->keepalive_data;
-    set_expiry(s, who.expires_at_ms);
-    if (!first || !home_is_away(s->hub, str_of(s->owner->name)) || away_open(s))
-        welcome(s, r->id, buf_str(&who.token));
-    if (first && s->hub->draining)
-        session_say_goaway(s);
-    if (!s->away && s->state == SESSION_OPEN) /* the home looks at it */
-        arm_expiry(s);
-    buf_done(&who.token);
-}
-
 /* --- requests --------------------------------------------------------------------------------- */
 
 static void on_reply(void *arg, enum error error, struct str line)
@@ -301,16 +154,21 @@ static void on_reply(void *arg, enum error error, struct str line)
         session_run(s);
 }
 
+static void request(struct session *s, struct request *req)
+{
+    struct asker who = session_asker(s, s);
+    s->call = hub_request(s->hub, &who, req, on_reply, s);
+}
+
 static void carry_out(struct session *s, struct pending *p)
 {
     s->resumes = !p->is_reply && p->req.verb == VERB_RESUME;
     if (p->is_reply)
         session_put_reply(s, &s->replies, buf_str(&p->line));
     else if (p->req.verb == VERB_HELLO)
-        hello(s, &p->req);
+        session_hello(s, &p->req);
     else
-        s->call = hub_request(s->hub, &(struct asker){s->owner, s->quota, s, s->from, NULL}, &p->req,
-                              on_reply, s);
+        request(s, &p->req);
     drop_pending(p);
 }
 
@@ -452,7 +310,7 @@ static void session_take_line(struct session *s, struct str line)
 {
     struct request r;
     struct request_fault fault;
-    bool good = request_decode(&s->hub->doc, line, &r, &fault);
+    bool good = request_decode(&s->hub->doc, line, s->strict, &r, &fault);
     struct str id = good ? r.id : fault.has_id ? (struct str){fault.id, fault.id_len} : STR_NULL;
     if (s->state == SESSION_HELLO && !is_hello(&s->hub->doc, good ? NULL : &fault)) {
         session_push_error(s, ERR_UNAUTHORIZED, id, "the first line of a connection must be hello");

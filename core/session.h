@@ -23,7 +23,9 @@ struct identity {
     char quota[64];        /* against whom its tasks count, when not the owner: all guests of one
                             * address count as one; "" for the owner */
     int64_t expires_at_ms; /* Unix ms; 0 for never */
+    bool is_admin;         /* an operator: the token has auth.admin_claim */
     struct buf token;      /* a guest's token for the client; empty for none; receiver frees */
+    struct rights *rights; /* a reference, the receiver's; NULL: all of the owner's */
     char error[128];       /* the reason when authenticate returns false */
 };
 
@@ -71,9 +73,11 @@ struct session {
     const struct session_ops *ops;
     void *rim; /* the rim's own */
     struct hub *hub;
-    struct owner *owner; /* NULL before welcome */
-    struct owner *quota; /* against whom live tasks count */
-    const char *from;    /* of its asker (core/call.h); the rim's, outlives the session */
+    struct owner *owner;   /* NULL before welcome */
+    struct owner *quota;   /* against whom live tasks count */
+    const char *from;      /* of its asker (core/call.h); the rim's, outlives the session */
+    struct rights *rights; /* a reference; NULL: all of the owner's */
+    struct list in_grant;  /* of the grant that its token is of */
     enum session_state state;
     enum close_code close_code;
     bool too_slow; /* exceeded a feed's limit */
@@ -81,6 +85,7 @@ struct session {
     bool running; /* inside session_run */
     bool resumes; /* the current request is a resume */
     bool keepalive_data;
+    bool strict;       /* unknown members are faults */
     struct list woken; /* in the hub's list */
     struct list subscriptions;
     struct list ready; /* of struct subscription */
@@ -109,8 +114,17 @@ struct session {
 void session_init(struct session *s, struct hub *h, const struct session_ops *ops, void *rim);
 void session_done(struct session *s);
 /* Instead of a hello: the owner was authenticated in another way (HTTP). */
-void session_adopt(struct session *s, struct owner *owner, struct owner *quota,
-                   int64_t expires_at_ms);
+void session_adopt(struct session *s, const struct asker *who);
+/* As the one who asks: session or NULL, for HTTP's sake. */
+static inline struct asker session_asker(const struct session *s, struct session *to)
+{
+    return (struct asker){.owner = s->owner,
+                          .quota = s->quota,
+                          .session = to,
+                          .from = s->from,
+                          .rights = s->rights,
+                          .expires_at_ms = s->expires_at_ms};
+}
 
 /* One whole message from the client, valid UTF-8. */
 void session_receive(struct session *s, struct str message);
@@ -141,11 +155,15 @@ struct subscription *session_find(const struct session *s, const struct stream *
 bool session_may_follow(const struct session *s, const struct stream *stream);
 bool session_may_open(struct session *s, const struct conversation *c, bool follow);
 struct opening *session_open(struct session *s, struct conversation *c, bool follow);
+/* The owner's list, as far as the session's rights reach. */
+struct opening *session_watch(struct session *s);
 void session_shut(struct session *s, struct conversation *c);
 void opening_release(struct opening *o);
 void session_wake(struct session *s);
 
-/* Between session.c, session_send.c and subscription.c. */
+/* Between session.c, session_hello.c, session_send.c and subscription.c. */
+void session_hello(struct session *s, const struct request *r);
+void session_on_timer(struct timer *timer);
 struct reply {
     struct list node;
     size_t len;

@@ -100,8 +100,10 @@ struct query {
     int64_t at;
     uint64_t after;
     bool has_status;
-    bool turns;    /* QUERY_TASKS: only those of type chat and notice */
-    bool siblings; /* QUERY_PATH: of each message, at most MAX_SIBLINGS, the newest */
+    bool turns;                  /* QUERY_TASKS: only those of type chat and notice */
+    unsigned flags_asked, flags; /* QUERY_CONVERSATIONS: only those whose flags, of those that are
+                                  * asked for, are these */
+    bool siblings;               /* QUERY_PATH: of each message, at most MAX_SIBLINGS, the newest */
     enum task_status status;
     uint32_t limit;
     size_t max_bytes;

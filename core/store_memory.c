@@ -273,6 +273,7 @@ static void apply_conversation(struct memory *m, const struct op *op)
         c->updated_at = op->at;
     if (op->turns != TURNS_KEEP)
         c->notices = op->turns == TURNS_ADD ? c->notices + 1 : 0;
+    c->flags = (c->flags & ~op->flags_clear) | op->flags_set;
 }
 
 static void apply_delete(struct memory *m, const struct op *op)

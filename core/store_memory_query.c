@@ -199,6 +199,7 @@ static void put_conversation(const struct memory *m, const struct mem_conversati
     to->updated_at = c->updated_at;
     to->notices = c->notices;
     to->unlisted = c->unlisted;
+    to->flags = c->flags;
     for (size_t i = 0; i < m->tasks.n; i++) {
         const struct task_record *t = &((struct mem_task *)m->tasks.at[i])->record;
         if (str_eq(t->owner, c->owner) && str_eq(t->conversation_id, c->conversation_id) &&
@@ -223,7 +224,7 @@ static int ask_conversations(const struct memory *m, const struct query *q, stru
     size_t n = 0, bytes = 0;
     for (size_t i = 0; i < m->conversations.n; i++) {
         struct mem_conversation *c = m->conversations.at[i];
-        if (str_eq(c->owner, q->owner) && !c->unlisted &&
+        if (str_eq(c->owner, q->owner) && !c->unlisted && (c->flags & q->flags_asked) == q->flags &&
             (!q->before.p || (before && by_change_newest(&c, &before) > 0)))
             memory_rows_add(&found, c);
     }

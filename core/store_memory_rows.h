@@ -40,6 +40,7 @@ struct mem_conversation {
     int64_t updated_at;
     uint32_t notices;
     bool unlisted;
+    unsigned flags;
     struct arena_chunk *chunks;
 };
 

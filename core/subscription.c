@@ -182,6 +182,19 @@ struct opening *session_open(struct session *s, struct conversation *c, bool fol
     return o;
 }
 
+static bool may_read(struct feed_reader *reader, struct str conversation_id)
+{
+    const struct opening *o = container_of(reader, struct opening, reader);
+    return rights_allow(o->session->rights, conversation_id, STR_NULL, RIGHT_READ);
+}
+
+struct opening *session_watch(struct session *s)
+{
+    struct opening *o = session_open(s, NULL, false);
+    o->reader.wants = rights_are_whole(s->rights) ? NULL : may_read;
+    return o;
+}
+
 /* Its snapshot is ready: from here on it gets changes, and with follow every live task from its
  * head. */
 void opening_release(struct opening *o)

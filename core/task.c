@@ -44,7 +44,7 @@ struct task_outcome *task_outcome(struct task *t)
     return t->outcome;
 }
 
-static void put_created_event(struct task *t, const struct task_record *rec)
+static void put_created_event(struct task *t, const struct task_record *rec, struct str actor)
 {
     struct buf data = {0};
     buf_putc(&data, '{');
@@ -56,6 +56,8 @@ static void put_created_event(struct task *t, const struct task_record *rec)
         js_put_field(&data, "name", rec->name);
     if (rec->description.p)
         js_put_field(&data, "description", rec->description);
+    if (actor.p)
+        js_put_field(&data, "actor", actor);
     buf_putc(&data, '}');
     task_event(t, EVENT_TASK_CREATED, buf_str(&data));
     buf_done(&data);
@@ -171,7 +173,7 @@ struct task *task_create(struct hub *h, const struct task_plan *plan)
         put_question(t, plan);
     if (plan->request_key.p)
         put_request_key(t, plan->request_key);
-    put_created_event(t, &rec);
+    put_created_event(t, &rec, plan->actor);
     if (plan->webhook.p) {
         const char *made, *why = task_add_hook(t, plan->webhook_id, plan->webhook, &made);
         ASSERT(!why); /* the caller has asked for the limit */

@@ -53,6 +53,7 @@ struct question {
     /* The asker, when it is not the agent: called instead of it, if at all. */
     void (*answered)(void *arg, struct str answer);
     void *arg;
+    bool unheard; /* answered, and its asker, which is not the agent, is not told yet */
     struct timer expiry;
     char *call_id;      /* of the call that asked; NULL: none did, or nobody needs it again */
     int64_t expires_at; /* Unix ms, of one that a restart found open; 0: never */
@@ -211,6 +212,7 @@ struct task_plan {
     enum task_type type;
     struct str input, name, description, metadata;
     struct str parts;   /* of the input; NULL for none */
+    struct str actor;   /* who asks in the owner's name; NULL: the owner */
     struct str context; /* replaces the history; NULL for none */
     struct str parent_task_id, parent_call_id, parent_agent_id;
     struct str ancestors;     /* ids of the parent and of all its ancestors, concatenated */
@@ -272,7 +274,9 @@ static inline bool task_talks(const struct task *t)
 }
 
 /* A message for the agent, from a client, a relative or (child) a child that has ended. */
-enum error task_send(struct task *t, struct str from, struct str content, struct str child);
+/* actor: as in struct task_plan. */
+enum error task_send(struct task *t, struct str from, struct str actor, struct str content,
+                     struct str child);
 /* An answer to an open question; ret_why says what is wrong with it. */
 enum error task_respond(struct task *t, const struct request *r, const char **ret_why);
 /* The same for a task that has ended; answers come from its record. */

@@ -181,6 +181,16 @@ static void budget_go_on(struct task *t)
         budget_refuse(t);
 }
 
+bool task_is_budget_question(const struct task *t, struct str input_id)
+{
+    const struct task_past *past = t->work->past;
+    char id[BUDGET_ID];
+    if (!past || !past->budget.asks || !t->agent->has_budget || t->agent->asks_budget)
+        return false;
+    budget_put_id(&past->budget.used, id);
+    return str_eq(input_id, str_of(id));
+}
+
 void task_budget_begin(struct task *t, struct str metadata)
 {
     struct task_budget *b;

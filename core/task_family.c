@@ -191,7 +191,8 @@ void task_send_to_relative(struct task *t, const struct agent_line *line)
         task_answer_error(t, line->call_id, ERR_NOT_FOUND, NO_SUCH_TASK);
         return;
     }
-    enum error e = task_send(to, up ? STR("child") : STR("parent"), line->content, STR_NULL);
+    enum error e =
+        task_send(to, up ? STR("child") : STR("parent"), STR_NULL, line->content, STR_NULL);
     if (e) {
         task_answer_error(t, line->call_id, e, "the message was not accepted");
         return;
@@ -267,6 +268,6 @@ void task_tell_parent(struct task *t, const struct task_record *staged)
     struct str said =
         js_fit(staged->state.output, MAX_EVENT_LINE - EVENT_FRAME); /* fits its event */
     task_write(&child, staged, false);
-    (void)task_send(parent, STR("child"), said, buf_str(&child));
+    (void)task_send(parent, STR("child"), STR_NULL, said, buf_str(&child));
     buf_done(&child);
 }

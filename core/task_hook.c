@@ -125,7 +125,7 @@ void task_tell_hooks(struct task *t, const char *type, const struct task_record 
     struct hub *h = t->hub;
     bool ends = status_is_terminal(rec->state.status);
     struct buf message = {0}, body = {0};
-    outbox_put_message(&message, type, ends ? rec->state.completed_at : h->clock.wall_ms, rec);
+    outbox_put_message(h, &message, type, ends ? rec->state.completed_at : h->clock.wall_ms, rec);
     list_each (it, &t->work->hooks) {
         const struct task_hook *hook = list_item(it, const struct task_hook, node);
         buf_clear(&body);

@@ -19,12 +19,14 @@ static bool fits(const struct task *t, size_t bytes)
     return t->work->n_inbox < l->inbox_messages && t->work->inbox_bytes + bytes <= l->inbox_bytes;
 }
 
-static void put_message_line(struct buf *line, struct str from, struct str content,
-                             struct str child)
+static void put_message_line(struct buf *line, struct str from, struct str actor,
+                             struct str content, struct str child)
 {
     buf_puts(line, "{\"type\":\"message\"");
     js_put_field(line, "from", from);
     js_put_field(line, "content", content.p ? content : STR(""));
+    if (actor.p)
+        js_put_field(line, "actor", actor);
     if (child.p)
         js_put_raw(line, "child", child);
     buf_putc(line, '}');
@@ -174,7 +176,7 @@ static void forget(struct task *t, struct input_message *m)
     free(m);
 }
 
-/* The event has the line's members from and content. */
+/* The event has the line's members from, content and actor. */
 static void put_message_event(struct task *t, const struct input_message *m)
 {
     struct js_doc doc = {0};
@@ -184,6 +186,11 @@ static void put_message_event(struct task *t, const struct input_message *m)
         js_copy(&doc, js_get(&doc, 0, "from"), &data);
         buf_puts(&data, ",\"content\":");
         js_copy(&doc, js_get(&doc, 0, "content"), &data);
+        uint32_t actor = js_get(&doc, 0, "actor");
+        if (actor) {
+            buf_puts(&data, ",\"actor\":");
+            js_copy(&doc, actor, &data);
+        }
         buf_putc(&data, '}');
         task_event(t, EVENT_MESSAGE, buf_str(&data));
     }
@@ -231,7 +238,8 @@ static void put_line(struct task *t, struct str line)
 }
 
 /* The end of a child always fits; if the agent is deaf, it becomes undelivered. */
-enum error task_send(struct task *t, struct str from, struct str content, struct str child)
+enum error task_send(struct task *t, struct str from, struct str actor, struct str content,
+                     struct str child)
 {
     if (task_is_ending(t))
         return ERR_TASK_TERMINATED;
@@ -241,7 +249,7 @@ enum error task_send(struct task *t, struct str from, struct str content, struct
     if (!child.p && is_deaf(t, w))
         return ERR_NO_INBOX;
     struct buf line = {0};
-    put_message_line(&line, from, content, child);
+    put_message_line(&line, from, actor, content, child);
     if (!child.p && !fits(t, line.len)) {
         t->hub->stats.limit_hits[LIMIT_INBOX]++;
         buf_done(&line);

@@ -21,8 +21,9 @@ static size_t longest_data(const struct agent_line *line)
     size_t n = line->data.n + line->arguments.n;
     if (line->kind == LINE_EVENT)
         return n;
-    const struct str texts[] = {line->call_id, line->name,    line->agent,      line->input,
-                                line->task_id, line->content, line->description};
+    const struct str texts[] = {line->call_id,     line->name,    line->agent,
+                                line->input,       line->task_id, line->content,
+                                line->description, line->path,    line->media_type};
     for (size_t i = 0; i < countof(texts); i++)
         n += texts[i].p ? js_str_size(texts[i]) : 0;
     return n + EVENT_FRAME;
@@ -91,6 +92,8 @@ static void task_take_event(struct task *t, const struct agent_line *line)
     }
     if (line->event == EVENT_TOOL_CALL && line->tool.p)
         tool_names_tell(&t->work->tool_names, line->call_id, line->tool);
+    if (line->event == EVENT_FILE)
+        task_name_file(t, line->data);
     task_event_hidden(t, line->event, line->data);
     if (line->event == EVENT_FINAL_ANSWER) {
         struct buf clean = {0};
@@ -153,6 +156,7 @@ static void task_take_line(struct task *t, const struct agent_line *line)
     case LINE_SPAWN: task_spawn(t, line); break;
     case LINE_SEND: task_send_to_relative(t, line); break;
     case LINE_CANCEL: task_cancel_child(t, line); break;
+    case LINE_FILE: task_call_file(t, line); break;
     }
 }
 

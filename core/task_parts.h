@@ -55,6 +55,9 @@ void task_begin_answer(struct buf *out, const char *type, struct str call_id);
 void task_end_answer(struct task *t, struct buf *line);
 void task_answer_error(struct task *t, struct str call_id, enum error e, const char *message);
 void task_call_tool(struct task *t, const struct agent_line *line);
+void task_call_file(struct task *t, const struct agent_line *line);
+/* The file with the file_id of data lives as long as the task does. */
+void task_name_file(struct task *t, struct str data);
 void task_stop_tools(struct task *t);  /* nobody waits for them any more */
 void task_leave_tools(struct task *t); /* the same, and what they began goes on */
 void task_begin_tools(struct task *t); /* those that waited for its budget */
@@ -160,6 +163,11 @@ void task_free_questions(struct task *t);
 void task_on_moot(void *task, struct str input_id); /* from the adapter */
 /* At a start: an input_required or input_received in the task's events. */
 void task_restore_question(struct task *t, const struct event_parts *line);
+/* The run is there again, and the askers with it: they are told what was answered before that. */
+void task_hear_answers(struct task *t);
+/* Before that: whether the budget has asked this, and whether a call waits for an approval. */
+bool task_is_budget_question(const struct task *t, struct str input_id);
+bool task_awaits_approval(const struct task *t, struct str call_id);
 /* The run is there again: open questions may expire. */
 void task_arm_questions(struct task *t);
 void task_disarm_questions(struct task *t);

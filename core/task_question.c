@@ -92,18 +92,41 @@ void task_review_questions(struct task *t)
     task_stand_clocks(t, open != NULL);
 }
 
-static void question_settle(struct task *t, struct question *q, struct str answer)
+/* The task goes on and its run has not begun: the asker is not there yet. */
+static bool is_early(const struct task *t, const struct question *q)
+{
+    return t->phase == PHASE_RESUMING &&
+           (task_is_budget_question(t, str_of(q->input_id)) ||
+            (q->call_id && task_awaits_approval(t, str_of(q->call_id))));
+}
+
+void task_hear_answers(struct task *t)
+{
+    list_each (it, &t->work->answered) {
+        struct question *q = list_item(it, struct question, node);
+        bool hears = q->unheard && q->answered;
+        q->unheard = false;
+        if (hears)
+            q->answered(q->arg, str_of(q->answer));
+    }
+}
+
+static void question_settle(struct task *t, struct question *q, struct str answer, struct str actor)
 {
     keep_answer(q, answer);
     struct buf data = {0};
     buf_putc(&data, '{');
     js_put_field(&data, "input_id", str_of(q->input_id));
     js_put_raw(&data, "answer", answer);
+    if (actor.p)
+        js_put_field(&data, "actor", actor);
     buf_putc(&data, '}');
     task_event(t, EVENT_INPUT_RECEIVED, buf_str(&data));
     task_review_questions(t);
     if (q->answered) {
         q->answered(q->arg, answer);
+    } else if (is_early(t, q)) {
+        q->unheard = true; /* true, false or null, which are kept as they are */
     } else {
         struct buf line = {0};
         buf_puts(&line, "{\"type\":\"input\",");
@@ -118,7 +141,7 @@ static void on_expiry(struct timer *timer)
 {
     struct question *q = container_of(timer, struct question, expiry);
     if (!task_is_ending(q->task))
-        question_settle(q->task, q, STR("null"));
+        question_settle(q->task, q, STR("null"), STR_NULL);
 }
 
 void task_on_moot(void *arg, struct str input_id)
@@ -126,7 +149,7 @@ void task_on_moot(void *arg, struct str input_id)
     struct task *t = arg;
     struct question *q = t->work ? find_in(&t->work->questions, input_id) : NULL;
     if (q && !task_is_ending(t))
-        question_settle(t, q, STR("null"));
+        question_settle(t, q, STR("null"), STR_NULL);
 }
 
 static struct question *question_add(struct task *t, struct str input_id)
@@ -176,10 +199,16 @@ bool task_has_asked(const struct task *t, struct str input_id)
     return question_find(t, input_id) != NULL;
 }
 
+/* It is open, or its answer is not heard. */
+static bool is_due(const struct question *q)
+{
+    return !q->answer || q->unheard;
+}
+
 void task_ask_still(struct task *t, const struct own_question *own)
 {
-    struct question *q = find_in(&t->work->questions, own->id);
-    if (!q)
+    struct question *q = question_find(t, own->id);
+    if (!q || !is_due(q))
         return;
     q->answered = own->answered;
     q->arg = own->arg;
@@ -214,14 +243,16 @@ bool task_ask_approval(struct task *t, const struct approval *a)
 bool task_await_approval(struct task *t, struct str call_id,
                          void (*answered)(void *arg, struct str answer), void *arg)
 {
-    list_each (it, &t->work->questions) {
-        struct question *q = list_item(it, struct question, node);
-        if (!q->answered && q->call_id && str_eq(str_of(q->call_id), call_id)) {
-            q->answered = answered;
-            q->arg = arg;
-            return true;
+    struct list *const all[] = {&t->work->questions, &t->work->answered};
+    for (size_t i = 0; i < countof(all); i++)
+        list_each (it, all[i]) {
+            struct question *q = list_item(it, struct question, node);
+            if (is_due(q) && !q->answered && q->call_id && str_eq(str_of(q->call_id), call_id)) {
+                q->answered = answered;
+                q->arg = arg;
+                return true;
+            }
         }
-    }
     return false;
 }
 
@@ -302,7 +333,7 @@ enum error task_respond(struct task *t, const struct request *r, const char **re
     bool same = q->answer && is_kept(str_of(q->answer), buf_str(&answer));
     bool late = q->answer || task_is_ending(t);
     if (!late)
-        question_settle(t, q, buf_str(&answer));
+        question_settle(t, q, buf_str(&answer), r->actor);
     buf_done(&answer);
     return late ? judge_late(same, ret_why) : ERR_NONE;
 }

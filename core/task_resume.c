@@ -322,6 +322,7 @@ void task_resumed(struct task *t)
     task_free_past(t);
     task_arm_questions(t);
     task_resume_tools(t);
+    task_hear_answers(t);
     if (t->staged.cancel_requested_at)
         task_stop(t, TASK_CANCELLED_ERROR, "cancelled");
     else if (t->stopping != TASK_OK)

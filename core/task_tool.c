@@ -36,7 +36,8 @@ static const struct tool *task_find_tool(const struct agent *a, struct str name)
     for (size_t i = 0; i < a->n_tools; i++)
         if (str_eq(name, str_of(a->tools[i]->name)))
             return a->tools[i];
-    return NULL;
+    bool is_file = a->file_tool && str_eq(name, str_of(a->file_tool->name));
+    return is_file ? a->file_tool : NULL;
 }
 
 static void tell_result(struct task *t, struct str name, struct str call_id, bool good,
@@ -86,6 +87,35 @@ static void note_calls(struct task *t)
     buf_done(&note);
 }
 
+void task_name_file(struct task *t, struct str data)
+{
+    struct js_doc doc = {0};
+    struct buf id = {0};
+    uint32_t node = js_parse(&doc, data.p, data.n, JS_OURS) ? js_get(&doc, 0, "file_id") : 0;
+    if (node)
+        js_value(&doc, node, &id);
+    journal_put(&t->hub->journal, &(struct op){.kind = OP_FILE_USE,
+                                               .owner = task_owner(t),
+                                               .conversation_id = task_conversation_id(t),
+                                               .task_id = task_id_of(t),
+                                               .key = buf_str(&id)});
+    buf_done(&id);
+    js_done(&doc);
+}
+
+/* In the batch of the call's result. */
+static void say_file(struct task *t, const char *call_id, struct str file)
+{
+    struct buf data = {0};
+    buf_putc(&data, '{');
+    js_put_field(&data, "call_id", str_of(call_id));
+    buf_putc(&data, ',');
+    buf_put(&data, file.p + 1, file.n - 1);
+    task_name_file(t, buf_str(&data));
+    task_event_hidden(t, EVENT_FILE, buf_str(&data));
+    buf_done(&data);
+}
+
 /* It is over, told in the batch that forgets it. */
 static void end_use(struct tool_use *use, bool good, struct str output)
 {
@@ -94,6 +124,8 @@ static void end_use(struct tool_use *use, bool good, struct str output)
     if (task_is_ending(t))
         return;
     note_calls(t);
+    if (good && use->tool->gives_file)
+        say_file(t, use->call_id, output);
     tell_result(t, str_of(use->name), str_of(use->call_id), good, output);
 }
 
@@ -285,6 +317,28 @@ void task_call_tool(struct task *t, const struct agent_line *line)
         call_at_once(t, tool, line->call_id, line->arguments);
 }
 
+/* A call of the tool that gives files, whose arguments are the members. */
+void task_call_file(struct task *t, const struct agent_line *line)
+{
+    struct agent_line call = *line;
+    struct buf arguments = {0};
+    if (!t->agent->file_tool) {
+        task_answer_error(t, line->call_id, ERR_UNSUPPORTED, "the agent cannot give files");
+        return;
+    }
+    buf_putc(&arguments, '{');
+    js_put_field(&arguments, "path", line->path);
+    if (line->name.p)
+        js_put_field(&arguments, "name", line->name);
+    if (line->media_type.p)
+        js_put_field(&arguments, "media_type", line->media_type);
+    buf_putc(&arguments, '}');
+    call.name = str_of(t->agent->file_tool->name);
+    call.arguments = buf_str(&arguments);
+    task_call_tool(t, &call);
+    buf_done(&arguments);
+}
+
 void task_stop_tools(struct task *t)
 {
     list_each (it, &t->work->tools)
@@ -353,6 +407,21 @@ void task_past_call(struct task *t, const struct event_parts *event)
     buf_done(&arguments);
 }
 
+static bool may_ask(const struct tool_use *use)
+{
+    return use->tool && use->tool->start && !use->is_hidden;
+}
+
+bool task_awaits_approval(const struct task *t, struct str call_id)
+{
+    list_each (it, &t->work->tools) {
+        const struct tool_use *use = list_item(it, const struct tool_use, node);
+        if (may_ask(use) && use->arguments && str_eq(str_of(use->call_id), call_id))
+            return true;
+    }
+    return false;
+}
+
 static void resume_use(struct tool_use *use)
 {
     struct task *t = use->task;
@@ -376,8 +445,7 @@ void task_resume_tools(struct task *t)
 {
     list_each (it, &t->work->tools) {
         struct tool_use *use = list_item(it, struct tool_use, node);
-        bool waits = use->tool && use->tool->start && !use->is_hidden &&
-                     task_await_approval(t, str_of(use->call_id), on_approval, use);
+        bool waits = may_ask(use) && task_await_approval(t, str_of(use->call_id), on_approval, use);
         if (!waits && use->arguments)
             resume_use(use);
     }

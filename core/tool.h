@@ -18,6 +18,7 @@
 #define CORE_TOOL_H
 
 #include "proto/js.h"
+#include "proto/trace.h"
 
 struct tool;
 struct tool_caller;
@@ -61,6 +62,7 @@ struct tool {
     void (*answer)(struct tool_job *job, struct str answer);
     void *settings; /* for start and asks */
     const char *says;
+    bool gives_file; /* its output is a file, a JSON object, that the task names from then on */
 };
 
 /* A question of a job. */
@@ -73,6 +75,8 @@ struct tool_question {
 /* Between start and done, never from inside start or stop; user is that of start. */
 struct tool_talk {
     void (*progress)(void *user, double progress, struct str note); /* 0 to 1 */
+    /* The job gives a file, a JSON object, that the task names from then on; NULL: it cannot. */
+    void (*file)(void *user, struct str file);
     /* False: it cannot be asked.  One question at a time. */
     bool (*ask)(void *user, const struct tool_question *question);
 };
@@ -82,7 +86,8 @@ struct tool_caller {
     struct str owner, conversation_id, task_id;
     bool is_program; /* called by a program, not a model: some arguments are refused then */
     struct str call; /* names the call in its task, over restarts; at most 32 bytes */
-    const struct tool_talk *talk; /* NULL: its jobs can only end */
+    const struct tool_talk *talk;      /* NULL: its jobs can only end */
+    const struct trace_context *trace; /* of the call, for whatever it asks; NULL: none */
 };
 
 static inline enum tool_again tool_again(const struct tool *tool, struct str arguments)

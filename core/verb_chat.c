@@ -275,6 +275,7 @@ static void create_placed(struct call *c)
                              .type = r->background ? TYPE_BACKGROUND : TYPE_CHAT,
                              .input = r->message,
                              .parts = c->out.len ? buf_str(&c->out) : STR_NULL,
+                             .actor = r->actor,
                              .name = r->name,
                              .description = r->description,
                              .metadata = put_metadata(c, &h->doc, &metadata),
@@ -419,8 +420,26 @@ static void look_up(struct call *c)
     verb_chat_ask_key(c);
 }
 
+/* Keys are the owner's: that of a narrowed token is kept apart by the conversation, or it would
+ * reach tasks of others. */
+static void narrow_key(struct call *c)
+{
+    struct buf key = {0};
+    buf_putstr(&key, c->req.conversation_id.p ? c->req.conversation_id : STR(""));
+    buf_putc(&key, '\n');
+    buf_putstr(&key, c->req.request_key);
+    size_t n = key.len;
+    c->request_key = buf_take(&key);
+    c->req.request_key = (struct str){c->request_key, n};
+}
+
 void verb_chat(struct call *c)
 {
+    struct str conversation = c->req.conversation_id.p ? c->req.conversation_id : STR("");
+    if (!rights_allow(c->rights, conversation, STR_NULL, RIGHT_READ))
+        c->session = NULL; /* it may ask, and not hear the answer */
+    if (c->req.request_key.p && !rights_are_whole(c->rights))
+        narrow_key(c);
     if (c->req.request_key.p)
         look_up(c);
     else

@@ -1,11 +1,18 @@
 /* The requests that change a conversation as a whole: its title, its deletion, and
  * acknowledgements. */
 #include "core/call.h"
+#include "core/grant.h"
 #include "core/schedule.h"
 
 /* --- title ------------------------------------------------------------------------------------ */
 
 static void ask_title(struct call *c);
+
+unsigned call_flags(const struct call *c, enum maybe value)
+{
+    return (c->req.pinned == value ? CONVERSATION_PINNED : 0u) |
+           (c->req.archived == value ? CONVERSATION_ARCHIVED : 0u);
+}
 
 static void on_title(void *arg, int status, struct answer *answer)
 {
@@ -25,7 +32,7 @@ static void on_title(void *arg, int status, struct answer *answer)
         return;
     }
     if (status == STORE_NOT_FOUND) {
-        call_fail(c, ERR_NOT_FOUND, "no such conversation");
+        call_fail(c, ERR_NOT_FOUND, NO_SUCH_CONVERSATION);
         return;
     }
     if (status < 0) {
@@ -40,7 +47,9 @@ static void on_title(void *arg, int status, struct answer *answer)
                                                .owner = str_of(c->owner->name),
                                                .conversation_id = c->req.conversation_id,
                                                .title = c->req.title,
-                                               .at = c->hub->clock.wall_ms});
+                                               .flags_set = call_flags(c, MAYBE_YES),
+                                               .flags_clear = call_flags(c, MAYBE_NO),
+                                               .at = c->req.title.p ? c->hub->clock.wall_ms : 0});
     call_wait_ok(c);
 }
 
@@ -56,6 +65,17 @@ void verb_title(struct call *c)
 {
     c->conversation = conversation_ref(c->hub, c->owner, c->req.conversation_id);
     ask_title(c);
+}
+
+/* A conversation that is only moved to another place has not changed. */
+void verb_pin(struct call *c)
+{
+    verb_title(c);
+}
+
+void verb_archive(struct call *c)
+{
+    verb_title(c);
 }
 
 /* --- delete ----------------------------------------------------------------------------------- */
@@ -77,6 +97,7 @@ static void on_deleted(struct waiter *w, int status)
 static void remove_it(struct call *c)
 {
     schedules_forget(c->owner, c->req.conversation_id);
+    grants_forget(c->owner, c->req.conversation_id);
     c->conversation->refs++;
     chat_files_end(c->hub, &(struct op){.kind = OP_CONVERSATION_DELETE,
                                         .done = conversation_op_done,

@@ -173,29 +173,57 @@ void verb_history(struct call *c)
     call_query(c, &q, on_history);
 }
 
+static void ask_next_conversations(struct call *c, struct str before);
+
+static bool is_readable(const struct call *c, const struct conversation_record *r)
+{
+    return rights_allow(c->rights, r->conversation_id, STR_NULL, RIGHT_READ);
+}
+
+/* For a narrowed token the list is read on until it is full: most of a page may not be its. */
 static void on_conversations(void *arg, int status, struct answer *answer)
 {
     struct call *c = arg;
+    struct buf item = {0};
+    bool fits = true;
     if (failed(c, status))
         return;
-    struct buf line = {0}, item = {0};
-    reply_begin(c, &line, "conversations");
-    js_put_raw(&line, "conversations", STR("["));
-    size_t start = line.len;
-    bool fits = true;
     for (size_t i = 0; i < answer->n_conversations && fits; i++) {
+        if (!is_readable(c, &answer->conversations[i]))
+            continue;
         buf_clear(&item);
         conversation_write(&item, &answer->conversations[i]);
-        fits = put_item(&line, start, i == 0, &item);
+        fits = c->n < c->req.limit && put_item(&c->out, c->at, c->n == 0, &item);
+        c->n += fits;
     }
     buf_done(&item);
+    if (fits && answer->more && c->n < c->req.limit && !rights_are_whole(c->rights)) {
+        ask_next_conversations(c,
+                               answer->conversations[answer->n_conversations - 1].conversation_id);
+        return;
+    }
+    struct buf line = c->out;
+    c->out = (struct buf){0};
     finish_list(c, &line, answer->more || !fits);
+}
+
+static void ask_next_conversations(struct call *c, struct str before)
+{
+    struct query q = list_query(c, QUERY_CONVERSATIONS);
+    q.before = before;
+    q.flags = call_flags(c, MAYBE_YES);
+    q.flags_asked = q.flags | call_flags(c, MAYBE_NO);
+    if (!rights_are_whole(c->rights))
+        q.limit = LIST_MAX;
+    call_query(c, &q, on_conversations);
 }
 
 void verb_conversations(struct call *c)
 {
-    struct query q = list_query(c, QUERY_CONVERSATIONS);
-    call_query(c, &q, on_conversations);
+    reply_begin(c, &c->out, "conversations");
+    js_put_raw(&c->out, "conversations", STR("["));
+    c->at = c->out.len;
+    ask_next_conversations(c, c->req.before);
 }
 
 static void write_result(struct buf *out, const struct answer *answer, size_t i)
@@ -360,6 +388,11 @@ void verb_close(struct call *c)
 void verb_watch(struct call *c)
 {
     if (c->session)
-        opening_release(session_open(c->session, NULL, false));
+        opening_release(session_watch(c->session));
     call_ok(c);
+}
+
+void verb_search(struct call *c)
+{
+    call_fail(c, ERR_UNSUPPORTED, "unknown type \"search\"");
 }

@@ -55,6 +55,10 @@ static bool chat_is_good(struct call *c, struct str conversation_id, struct str 
     schedule_put_chat(&doc, chat, str_of(nobody), &body);
     bool is_good =
         request_from_body(&doc, VERB_CHAT, conversation_id, STR_NULL, buf_str(&body), &req, fault);
+    if (is_good && c->req.strict && !request_knows_members(&doc, VERB_CHAT, fault)) {
+        is_good = false;
+        request_done(&req);
+    }
     js_done(&doc);
     buf_done(&body);
     if (!is_good)

@@ -341,7 +341,7 @@ void verb_send(struct call *c)
         call_ask_task(c, on_send);
         return;
     }
-    enum error e = task_send(t, STR("user"), c->req.content, STR_NULL);
+    enum error e = task_send(t, STR("user"), c->req.actor, c->req.content, STR_NULL);
     if (e)
         call_fail(c, e, why_not_sent(e));
     else

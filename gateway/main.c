@@ -223,7 +223,7 @@ static int make_token(const struct options *o)
                                      : "token needs --sub");
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
-    struct auth *auth = auth_open(&config, config.data, &faults);
+    struct auth *auth = auth_open(&config, config.serves_guests ? config.data : NULL, &faults);
     bool good =
         auth && auth_token(auth, str_of(o->sub), ttl, (int64_t)time(NULL) * 1000, &token, why);
     if (good)

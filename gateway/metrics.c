@@ -222,7 +222,7 @@ static void limits(struct server *s, struct buf *out, const char *name)
     static const char *const names[] = {
         "tasks",         "tasks_per_owner",     "processes",   "requests_per_second",
         "subscriptions", "task_bytes",          "task_events", "inbox",
-        "store_gib",     "store_mib_per_owner", "schedules"};
+        "store_gib",     "store_mib_per_owner", "schedules",   "shares"};
     _Static_assert(countof(names) == N_LIMITS, "by enum hub_limit");
     for (size_t i = 0; i < countof(names); i++)
         buf_putf(out, "%s{limit=\"%s\"} %" PRIu64 "\n", name, names[i], s->hub.stats.limit_hits[i]);
@@ -542,6 +542,9 @@ static const struct metric metrics[] = {
     {"holdfast_store_full_owners", GAUGE, "Owners whose share of the store is full.", full_owners},
     {"holdfast_webhook_messages_total", COUNTER,
      "Messages to webhooks: delivered, given up, and failed attempts.", hook_tries},
+    {"holdfast_trace_spans_total", COUNTER,
+     "Spans for the collector: sent, and dropped because it was away or slow.",
+     metrics_trace_spans},
     {"holdfast_webhook_pending", GAUGE, "Messages to webhooks that wait in memory.", hooks_pending},
     {"holdfast_file_uploads_total", COUNTER, "Uploads of files, by outcome.", file_uploads},
     {"holdfast_file_bytes_total", COUNTER, "Bytes of files: of those that were stored, and read.",

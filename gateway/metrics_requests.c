@@ -4,6 +4,7 @@
 
 #include "gateway/audited.h"
 #include "gateway/cluster/cluster.h"
+#include "gateway/traces/traces.h"
 
 void metrics_requests(struct server *s, struct buf *out, const char *name)
 {
@@ -49,6 +50,13 @@ void metrics_schedule_runs(struct server *s, struct buf *out, const char *name)
     for (size_t i = 0; i < countof(outcomes); i++)
         buf_putf(out, "%s{outcome=\"%s\"} %" PRIu64 "\n", name, outcomes[i],
                  s->hub.stats.schedule_runs[i]);
+}
+
+void metrics_trace_spans(struct server *s, struct buf *out, const char *name)
+{
+    struct traces_stats stats = traces_stats(s->traces);
+    buf_putf(out, "%s{outcome=\"sent\"} %" PRIu64 "\n", name, stats.sent);
+    buf_putf(out, "%s{outcome=\"dropped\"} %" PRIu64 "\n", name, stats.dropped);
 }
 
 /* --- the cluster ------------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
 /* metrics_requests -- rows of metrics.c: requests, why they were refused, the audit's lines,
- * what is scheduled; and a table of its own, of the gateways that share a store.
+ * what is scheduled, spans; and a table of its own, of the gateways that share a store.
  *
  * Thread:   loop.
  */
@@ -26,5 +26,6 @@ void metrics_refusals(struct server *s, struct buf *out, const char *name);
 void metrics_audit_lines(struct server *s, struct buf *out, const char *name);
 void metrics_schedules(struct server *s, struct buf *out, const char *name);
 void metrics_schedule_runs(struct server *s, struct buf *out, const char *name);
+void metrics_trace_spans(struct server *s, struct buf *out, const char *name);
 
 #endif

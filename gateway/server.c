@@ -62,8 +62,7 @@ static void report_damage(const char *task_id, uint64_t seq)
                       LOG_TEXT("why", "its events are not on disk as they were written"));
 }
 
-/* Logs ids and codes, never contents.  A busy gateway ends more tasks than anybody can read
- * lines. */
+/* Logs ids and codes, never contents; a busy gateway ends more tasks than anybody can read of. */
 static void log_task(const struct task_record *t)
 {
     enum task_status status = t->state.status;
@@ -121,8 +120,9 @@ static void on_drain(struct timer *timer)
     s->abandoned = true;
 }
 
-static void begin_drain(struct server *s)
+static void begin_drain(void *arg)
 {
+    struct server *s = arg;
     if (s->front.phase >= FRONT_DRAINING) {
         timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms); /* asked twice: stop at once */
         return;
@@ -131,6 +131,7 @@ static void begin_drain(struct server *s)
     s->front.phase = FRONT_DRAINING;
     notify_manager("STOPPING=1\nSTATUS=waiting for the last tasks");
     hub_drain(&s->hub);
+    cluster_leave(s->cluster);
     FAULT_DIE(LEFT);
     ws_say_goaway(&s->front);
     timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms + (msec_t)s->config->drain_s * 1000);
@@ -166,8 +167,7 @@ static void proceed_drain(struct server *s)
 static void server_on_fenced(void *arg)
 {
     struct server *s = arg;
-    log_event(LEVEL_ERROR, "store", "fenced",
-              LOG_TEXT("why", "another gateway has taken this store over"));
+    log_event(LEVEL_ERROR, "store", "fenced", LOG_TEXT("why", "another gateway has it now"));
     s->fenced = s->stopped = true;
 }
 
@@ -216,7 +216,6 @@ static void server_turn(struct server *s)
         return;
     if (clock_next(&s->hub.clock) != 0 || !FAULT(TIMER))
         clock_run(&s->hub.clock);
-
     s->busy = is_busy(s);
     hub_submit(&s->hub, s->busy); /* the staged changes become the next batch */
     if (hub_is_trusted(&s->hub))
@@ -245,7 +244,8 @@ static bool open_files(struct server *s)
     if (!folder)
         return true;
     s->files = s->front.files =
-        files_open(&s->loop, &s->hub, s->config->data, &file_folder_ops, folder);
+        files_open(&s->loop, &s->hub, s->config->data,
+                   (int64_t)s->config->rim_limits.file_mib << 20, &file_folder_ops, folder);
     s->lender = files_lender(s->files);
     http_files_init(&s->front);
     return true;
@@ -258,10 +258,14 @@ static void on_deleted(void *arg, struct str owner, struct str conversation_id)
     agents_forget(s->config, s->agents, s->n_agents, owner, conversation_id);
 }
 
+static bool on_sign(void *arg, struct str claims, struct buf *out)
+{
+    return front_sign(&((struct server *)arg)->front, claims, out);
+}
+
 static void on_told(void *arg, const struct call *c, enum error e)
 {
-    struct server *s = arg;
-    audited_call(s->audit, c, e);
+    audited_call(((struct server *)arg)->audit, c, e);
 }
 
 static bool open_audit(struct server *s)
@@ -314,6 +318,7 @@ static bool open_hub(struct server *s)
         .deleted = on_deleted,
         .home = neighbours_home(s->neighbours),
         .zone_read = zone_read,
+        .sign = on_sign,
         .told = s->audit ? on_told : NULL,
         .traced = s->traces != NULL,
         .trace_share = s->config->traces.percent / 100.0,
@@ -441,7 +446,8 @@ static bool server_start(struct server *s)
     strays_watch(&s->loop, &s->sigchld);
     terminal_open(&s->terminal, s->config, &s->loop, &s->hub);
     s->secrets = secrets_new();
-    struct mcp_options mcp = {s->config, &s->loop, s->fetcher, &s->hub.clock, s->secrets};
+    struct mcp_options mcp = {s->config,     &s->loop,   s->fetcher,
+                              &s->hub.clock, s->secrets, s->files ? &s->lender : NULL};
     s->mcp = mcp_open(&mcp, error);
     if (!s->mcp) {
         log_event(LEVEL_ERROR, "mcp", "cannot_open", LOG_TEXT("why", error));
@@ -558,6 +564,7 @@ int server_run(const struct config *config)
     s->config = &fitted;
     front_init(&s->front, &s->loop, &s->hub, &fitted);
     s->front.write_metrics = metrics_write;
+    s->front.drain = begin_drain;
     s->front.metrics_arg = s;
     faces_init(&s->front);
     s->front.max_sockets = descriptors_fit(&fitted);

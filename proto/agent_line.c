@@ -95,6 +95,13 @@ static const struct field cancel_fields[] = {
     {"tree", KIND_BOOL, OPTIONAL, AT(tree)},
 };
 
+static const struct field file_fields[] = {
+    {"call_id", KIND_TEXT, REQUIRED, AT(call_id)},
+    {"path", KIND_TEXT, REQUIRED, AT(path)},
+    {"name", KIND_TEXT, OPTIONAL, AT(name)},
+    {"media_type", KIND_TEXT, OPTIONAL, AT(media_type)},
+};
+
 struct fields {
     const struct field *fields;
     size_t n;
@@ -118,10 +125,9 @@ static const struct {
     enum agent_line_kind kind;
     struct fields fields;
 } calls[] = {
-    {"tool", LINE_TOOL, {FIELDS(tool_fields)}},
-    {"spawn", LINE_SPAWN, {FIELDS(spawn_fields)}},
-    {"send", LINE_SEND, {FIELDS(send_fields)}},
-    {"cancel", LINE_CANCEL, {FIELDS(cancel_fields)}},
+    {"tool", LINE_TOOL, {FIELDS(tool_fields)}}, {"spawn", LINE_SPAWN, {FIELDS(spawn_fields)}},
+    {"send", LINE_SEND, {FIELDS(send_fields)}}, {"cancel", LINE_CANCEL, {FIELDS(cancel_fields)}},
+    {"file", LINE_FILE, {FIELDS(file_fields)}},
 };
 
 static bool says_agent(enum event_type e)

@@ -17,7 +17,8 @@ enum agent_line_kind {
     LINE_TOOL,
     LINE_SPAWN,
     LINE_SEND,
-    LINE_CANCEL
+    LINE_CANCEL,
+    LINE_FILE
 };
 
 struct agent_line {
@@ -41,6 +42,7 @@ struct agent_line {
     struct str agent, input, description; /* LINE_SPAWN; agent NULL for the default */
     struct str task_id, content;          /* LINE_SEND, LINE_CANCEL */
     bool tree;
+    struct str path, media_type; /* LINE_FILE; with name */
     char error[256];
     bool over_limit; /* something is too long (TASK_LIMIT), as opposed to malformed */
 };

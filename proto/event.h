@@ -26,6 +26,7 @@
     X(EVENT_INPUT_REQUIRED, "input_required", true)  \
     X(EVENT_INPUT_RECEIVED, "input_received", false) \
     X(EVENT_CUSTOM, "custom", true)                  \
+    X(EVENT_FILE, "file", false)                     \
     X(EVENT_FINAL_ANSWER, "final_answer", true)      \
     X(EVENT_TASK_COMPLETED, "task.completed", false) \
     X(EVENT_TASK_FAILED, "task.failed", false)

@@ -36,6 +36,7 @@
 #define MAX_SIBLINGS 256                    /* ids in a message's siblings: the newest */
 #define MAX_THINK_TAG 32                    /* bytes of the name of a tag that encloses thoughts */
 #define MAX_OWNER 255                       /* bytes of a token's sub */
+#define MAX_SEARCH 256                      /* bytes of what is searched for */
 #define LIST_DEFAULT 50
 #define LIST_MAX 200
 #define MAX_ACK_IDS 1000            /* task ids in one ack */

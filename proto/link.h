@@ -20,26 +20,26 @@
 #define LINK_HEAD 9                   /* bytes before a payload */
 #define LINK_MOST (64u * 1024 * 1024) /* bytes of a payload */
 #define LINK_MOST_STRANGER 1024u      /* the same before the proof */
-#define LINK_MOST_TEXT 1024u          /* bytes of a text */
+#define LINK_MOST_TEXT 65536u         /* bytes of a text */
 #define LINK_NONCE 32                 /* bytes */
 #define LINK_MAC 32                   /* bytes: HMAC-SHA256 (RFC 2104) */
 #define LINK_WINDOW (128 * 1024)      /* bytes of lines that a front takes before it gives ROOM */
 #define LINK_WINDOW_STEP (LINK_WINDOW / 4) /* it gives so much at once */
 
 /* X(enum name, word, payload): f flags of one byte, n a number, t a text, b all further bytes */
-#define LINK_TABLE(X)                                                                          \
-    X(LINK_HELLO, "hello", "nnttb")      /* version, incarnation; cluster, node; nonce */      \
-    X(LINK_PROOF, "proof", "b")          /* the MAC */                                         \
-    X(LINK_BYE, "bye", "t")              /* why the connection ends */                         \
-    X(LINK_OPEN, "open", "fnttt")        /* LINK_IS_SOCKET; expiry; owner, quota, from */      \
-    X(LINK_IN, "in", "nb")               /* lines to charge; a client's message */             \
-    X(LINK_OUT, "out", "fb")             /* LINK_FOLLOWS…; lines for the client */           \
-    X(LINK_ROOM, "room", "n")            /* bytes that were taken */                           \
-    X(LINK_CLOSE, "close", "n")          /* enum close_code: the session is over */            \
-    X(LINK_REQUEST, "request", "nttttb") /* session or 0; owner, quota, from, trace; a line */ \
-    X(LINK_REPLY, "reply", "ftb")        /* LINK_FOLLOWS…; error code or ""; a line */       \
-    X(LINK_MOVED, "moved", "")           /* not carried out: this node is no home of it */     \
-    X(LINK_PING, "ping", "")                                                                   \
+#define LINK_TABLE(X)                                                                         \
+    X(LINK_HELLO, "hello", "nnttb")         /* version, incarnation; cluster, node; nonce */  \
+    X(LINK_PROOF, "proof", "b")             /* the MAC */                                     \
+    X(LINK_BYE, "bye", "t")                 /* why the connection ends */                     \
+    X(LINK_OPEN, "open", "fnttttt")         /* LINK_IS_SOCKET…; expiry; enum link_text */   \
+    X(LINK_IN, "in", "nb")                  /* lines to charge; a client's message */         \
+    X(LINK_OUT, "out", "fb")                /* LINK_FOLLOWS…; lines for the client */       \
+    X(LINK_ROOM, "room", "n")               /* bytes that were taken */                       \
+    X(LINK_CLOSE, "close", "n")             /* enum close_code: the session is over */        \
+    X(LINK_REQUEST, "request", "nnttttttb") /* session or 0, expiry; the same; a line */      \
+    X(LINK_REPLY, "reply", "ftb")           /* LINK_FOLLOWS…; error code or ""; a line */   \
+    X(LINK_MOVED, "moved", "")              /* not carried out: this node is no home of it */ \
+    X(LINK_PING, "ping", "")                                                                  \
     X(LINK_PONG, "pong", "")
 
 enum link_kind {
@@ -52,6 +52,7 @@ enum link_kind {
 
 /* In OPEN: the client's lines come as IN; else the front puts requests. */
 #define LINK_IS_SOCKET 1
+#define LINK_IS_STRICT 2 /* and members that nobody knows are refused */
 /* In OUT and REPLY, what the home knows of the session (core/session.h): it follows a task, has
  * told all of the first one, is through with it, has conversations open. */
 #define LINK_FOLLOWS 1
@@ -59,12 +60,24 @@ enum link_kind {
 #define LINK_IS_THROUGH 4
 #define LINK_WATCHES 8
 
+/* The asker, in OPEN and REQUEST: rights are those of a narrowed token, "" for all of the owner's;
+ * trace is in REQUEST alone. */
+enum link_text {
+    LINK_OWNER,
+    LINK_QUOTA,
+    LINK_FROM,
+    LINK_RIGHTS,
+    LINK_GRANT,
+    LINK_TRACE,
+    LINK_TEXTS
+};
+
 struct link_frame {
     enum link_kind kind;
     uint32_t id; /* of the session or the request; 0 where there is none */
     uint8_t flags;
     uint64_t number[2];
-    struct str text[4];
+    struct str text[LINK_TEXTS];
     struct str bytes;
 };
 

@@ -185,6 +185,10 @@ void conversation_write(struct buf *out, const struct conversation_record *conve
     js_put_field(out, "title", conversation->title);
     js_put_int(out, "updated_at", conversation->updated_at);
     js_put_int(out, "running", conversation->running);
+    if (conversation->flags & CONVERSATION_PINNED)
+        js_put_bool(out, "pinned", true);
+    if (conversation->flags & CONVERSATION_ARCHIVED)
+        js_put_bool(out, "archived", true);
     buf_putc(out, '}');
 }
 

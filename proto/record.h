@@ -20,6 +20,7 @@ enum task_status {
     STATUS_CANCELLED
 };
 enum task_type { TYPE_CHAT, TYPE_BACKGROUND, TYPE_CHILD, TYPE_NOTICE };
+enum maybe { MAYBE_ABSENT, MAYBE_NO, MAYBE_YES };
 enum message_role { ROLE_USER, ROLE_ASSISTANT, ROLE_SYSTEM };
 
 /* The columns of a task besides its key, each in one place: the record, its copies, and what every
@@ -114,6 +115,9 @@ struct message_record {
     int64_t created_at;
 };
 
+/* Stored as numbers. */
+enum conversation_flag { CONVERSATION_PINNED = 1, CONVERSATION_ARCHIVED = 2 };
+
 struct conversation_record {
     struct str conversation_id;
     struct str title;
@@ -122,6 +126,7 @@ struct conversation_record {
     uint32_t running; /* live tasks */
     uint32_t notices; /* consecutive turns that the gateway started by itself; not on the wire */
     bool unlisted;    /* lists leave it out; not on the wire */
+    unsigned flags;   /* of enum conversation_flag */
 };
 
 /* Something has ended, and the conversation's agent has not been told yet. */

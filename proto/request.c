@@ -10,7 +10,8 @@
  *   1. the text: JSON, an object, no key twice, a type that is a string (else it is malformed);
  *   2. the id, so that every later fault can be answered with it;
  *   3. the type: a known one;
- *   4. the fields of the verb, in the order of its table, then integers in unknown fields;
+ *   4. the fields of the verb, in the order of its table, then members that it does not have, when
+ *      the client is strict, then integers in unknown fields;
  *   5. for a VERB_TASK the two ids, last: not_found then means that everything else was right, and
  *      says nothing about the task, whatever was wrong with the ids (promise 5).
  *
@@ -224,6 +225,13 @@ static bool read_task_ids(struct decoding *d)
     return request_fail(d->fault, ERR_NOT_FOUND, NO_SUCH_TASK);
 }
 
+static bool check_members(struct decoding *d)
+{
+    struct request *r = d->to;
+    r->strict = r->strict || d->strict;
+    return !r->strict || request_knows_members(d->doc, r->verb, d->fault);
+}
+
 /* Bytes for ack's spans at the front of the block. */
 static size_t spans_size(const struct js_doc *doc, enum verb verb)
 {
@@ -253,17 +261,18 @@ static bool decode(struct decoding *d, size_t text_len)
     d->block = (struct buf){r->memory, front, size};
     if (d->fault->has_id)
         r->id = request_keep_str(d, (struct str){d->fault->id, d->fault->id_len});
-    if (request_read_fields(d) && check_place(d) && check_integers(d) && read_task_ids(d))
+    if (request_read_fields(d) && check_place(d) && check_members(d) && check_integers(d) &&
+        read_task_ids(d))
         return true;
     request_done(r);
     return false;
 }
 
-bool request_decode(struct js_doc *doc, struct str line, struct request *ret,
+bool request_decode(struct js_doc *doc, struct str line, bool strict, struct request *ret,
                     struct request_fault *fault)
 {
     struct request request = {0};
-    struct decoding d = {.doc = doc, .to = &request, .fault = fault};
+    struct decoding d = {.doc = doc, .to = &request, .fault = fault, .strict = strict};
     if (!parse(doc, line, fault) || !find_verb(doc, fault, &request.verb) || !decode(&d, line.n))
         return false;
     *ret = request;

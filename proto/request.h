@@ -19,38 +19,53 @@
 #define VERB_TABLE(X)                                                 \
     X(VERB_HELLO, "hello", VERB_BEFORE_WELCOME)                       \
     X(VERB_PING, "ping", 0)                                           \
-    X(VERB_CHAT, "chat", VERB_WRITES)                                 \
-    X(VERB_RESUME, "resume", VERB_TASK)                               \
-    X(VERB_UNSUBSCRIBE, "unsubscribe", VERB_TASK)                     \
-    X(VERB_CANCEL, "cancel", VERB_TASK | VERB_WRITES)                 \
-    X(VERB_CANCEL_ALL, "cancel_all", VERB_WRITES)                     \
-    X(VERB_SEND, "send", VERB_TASK | VERB_WRITES)                     \
-    X(VERB_RESPOND, "respond", VERB_TASK | VERB_WRITES)               \
+    X(VERB_CHAT, "chat", VERB_ASK | VERB_WRITES)                      \
+    X(VERB_RESUME, "resume", VERB_TASK | VERB_READ)                   \
+    X(VERB_UNSUBSCRIBE, "unsubscribe", VERB_TASK | VERB_READ)         \
+    X(VERB_CANCEL, "cancel", VERB_TASK | VERB_CANCELS | VERB_WRITES)  \
+    X(VERB_CANCEL_ALL, "cancel_all", VERB_CANCELS | VERB_WRITES)      \
+    X(VERB_SEND, "send", VERB_TASK | VERB_ASK | VERB_WRITES)          \
+    X(VERB_RESPOND, "respond", VERB_TASK | VERB_ANSWER | VERB_WRITES) \
     X(VERB_WEBHOOK, "webhook", VERB_TASK | VERB_WRITES)               \
     X(VERB_WEBHOOKS, "webhooks", VERB_TASK)                           \
     X(VERB_WEBHOOK_DELETE, "webhook_delete", VERB_TASK | VERB_WRITES) \
-    X(VERB_OPEN, "open", 0)                                           \
-    X(VERB_CLOSE, "close", 0)                                         \
-    X(VERB_WATCH, "watch", 0)                                         \
-    X(VERB_TASK_GET, "task", VERB_TASK)                               \
-    X(VERB_TASKS, "tasks", 0)                                         \
-    X(VERB_HISTORY, "history", 0)                                     \
-    X(VERB_CONVERSATIONS, "conversations", 0)                         \
+    X(VERB_OPEN, "open", VERB_READ)                                   \
+    X(VERB_CLOSE, "close", VERB_READ)                                 \
+    X(VERB_WATCH, "watch", VERB_LISTS)                                \
+    X(VERB_TASK_GET, "task", VERB_TASK | VERB_READ)                   \
+    X(VERB_TASKS, "tasks", VERB_READ)                                 \
+    X(VERB_HISTORY, "history", VERB_READ)                             \
+    X(VERB_CONVERSATIONS, "conversations", VERB_LISTS)                \
     X(VERB_TITLE, "title", VERB_WRITES)                               \
     X(VERB_DELETE, "delete", VERB_WRITES)                             \
-    X(VERB_RESULTS, "results", 0)                                     \
-    X(VERB_ACK, "ack", VERB_WRITES)                                   \
-    X(VERB_BRANCH, "branch", VERB_WRITES)                             \
+    X(VERB_RESULTS, "results", VERB_READ)                             \
+    X(VERB_ACK, "ack", VERB_ASK | VERB_WRITES)                        \
+    X(VERB_BRANCH, "branch", VERB_ASK | VERB_WRITES)                  \
     X(VERB_SCHEDULE, "schedule", VERB_WRITES)                         \
     X(VERB_SCHEDULES, "schedules", 0)                                 \
     X(VERB_RESCHEDULE, "reschedule", VERB_WRITES)                     \
-    X(VERB_UNSCHEDULE, "unschedule", VERB_WRITES)
+    X(VERB_UNSCHEDULE, "unschedule", VERB_WRITES)                     \
+    X(VERB_SHARE, "share", VERB_WRITES)                               \
+    X(VERB_SHARES, "shares", 0)                                       \
+    X(VERB_UNSHARE, "unshare", VERB_WRITES)                           \
+    X(VERB_HANDOVER, "handover", 0)                                   \
+    X(VERB_PIN, "pin", VERB_WRITES)                                   \
+    X(VERB_ARCHIVE, "archive", VERB_WRITES)                           \
+    X(VERB_SEARCH, "search", VERB_LISTS)
 
 enum verb_flags {
     VERB_BEFORE_WELCOME = 1, /* legal as the first line */
     VERB_TASK = 2,           /* about one task: a bad task_id or conversation_id is not_found */
     VERB_WRITES = 4,         /* needs a commit */
+    /* A narrowed token needs these for it, by proto/rights.h; none of these: only the owner may. */
+    VERB_READ = 8,
+    VERB_ASK = 16,
+    VERB_ANSWER = 32,
+    VERB_CANCELS = 64,
+    VERB_LISTS = 128, /* of conversations, each of which must be readable */
 };
+/* The bits of enum right. */
+#define VERB_RIGHTS(flags) (((flags) >> 3) & 15u)
 
 enum verb {
 #define X(name, wire, flags) name,
@@ -60,12 +75,12 @@ enum verb {
 };
 
 enum when_busy { BUSY_PARALLEL, BUSY_REJECT, BUSY_ENQUEUE, BUSY_INTERRUPT };
-enum maybe { MAYBE_ABSENT, MAYBE_NO, MAYBE_YES };
 enum answer_kind { ANSWER_NONE, ANSWER_TRUE, ANSWER_FALSE, ANSWER_TEXT };
 
 struct request {
     enum verb verb;
     bool keepalive_data; /* hello: keepalive: "data" */
+    bool strict;         /* hello: from now on; others: its members were checked */
     struct str id;       /* value to echo; NULL for none */
     struct str task_id;
     struct str conversation_id; /* chat: NULL when absent */
@@ -108,7 +123,16 @@ struct request {
     struct str cron, time_zone;   /* NULL when absent */
     uint64_t not_before, every_s; /* Unix ms; 0 when absent */
     enum maybe catch_up, paused;
-    char *memory; /* the block that everything above points into */
+    /* share, unshare, hello */
+    struct str share_id, member;
+    unsigned rights; /* 0: not given */
+    uint64_t expires_at;
+    struct str handover;
+    /* pin, archive; conversations: only such */
+    enum maybe pinned, archived;
+    struct str query; /* search */
+    struct str actor; /* who asks in the owner's name: of the token; NULL: the owner */
+    char *memory;     /* the block that everything above points into */
 };
 
 struct request_fault {
@@ -120,8 +144,9 @@ struct request_fault {
     bool malformed; /* not JSON, not an object, or no type: counts towards 1008 */
 };
 
-/* Reads one line.  The doc is scratch, reused from call to call.  On success request_done frees. */
-bool request_decode(struct js_doc *doc, struct str line, struct request *ret,
+/* Reads one line.  The doc is scratch, reused from call to call.  strict: a member that the verb
+ * does not have is a fault (a hello decides for itself).  On success request_done frees. */
+bool request_decode(struct js_doc *doc, struct str line, bool strict, struct request *ret,
                     struct request_fault *fault) MUST_USE;
 
 /* The same for a verb that is already known: body is a JSON object or empty, and its members type,
@@ -130,6 +155,10 @@ bool request_decode(struct js_doc *doc, struct str line, struct request *ret,
 bool request_from_body(struct js_doc *doc, enum verb verb, struct str conversation_id,
                        struct str task_id, struct str body, struct request *ret,
                        struct request_fault *fault) MUST_USE;
+/* Whether the verb has every member of the object that the doc holds: strict for HTTP, and for an
+ * object inside a request. */
+bool request_knows_members(const struct js_doc *doc, enum verb verb, struct request_fault *fault)
+    MUST_USE;
 void request_done(struct request *r);
 /* Appends the request as a line without newline that request_decode reads as the same request: for
  * another node that carries it out.  Not of a hello. */

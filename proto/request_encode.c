@@ -1,5 +1,6 @@
 /* A request as a line again, from the same table that decoded it. */
 #include "proto/request_fields.h"
+#include "proto/rights.h"
 
 static void encode_answer(const struct request *r, struct buf *out)
 {
@@ -79,13 +80,21 @@ static void encode_true(const char *name, bool value, struct buf *out)
         js_put_bool(out, name, true);
 }
 
+static void encode_rights(const char *name, unsigned rights, struct buf *out)
+{
+    if (!rights)
+        return;
+    js_put_key(out, name);
+    rights_put_words(out, rights);
+}
+
 static void encode_status(const struct request *r, struct buf *out)
 {
     if (r->has_status)
         js_put_field(out, "status", str_of(status_name(r->status)));
 }
 
-static void encode_member(const struct request *r, const struct request_field *f, struct buf *out)
+static void encode_member(const struct request *r, const struct field *f, struct buf *out)
 {
     const void *at = (const char *)r + f->offset;
     switch (f->kind) {
@@ -106,6 +115,7 @@ static void encode_member(const struct request *r, const struct request_field *f
     case KIND_ANSWER: encode_answer(r, out); return;
     case KIND_TASK_IDS: encode_task_ids(r, out); return;
     case KIND_WEBHOOK: encode_webhook(r, out); return;
+    case KIND_RIGHTS: encode_rights(f->name, r->rights, out); return;
     case KIND_CLIENT:
     case KIND_KEEPALIVE: return; /* of a hello */
     }
@@ -115,7 +125,7 @@ static void encode_member(const struct request *r, const struct request_field *f
 void request_encode(const struct request *r, struct buf *out)
 {
     size_t n;
-    const struct request_field *fields = request_fields_of(r->verb, &n);
+    const struct field *fields = request_fields_of(r->verb, &n);
     ASSERT(r->verb != VERB_HELLO);
     buf_putc(out, '{');
     js_put_field(out, "type", str_of(verb_name(r->verb)));

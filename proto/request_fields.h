@@ -1,5 +1,5 @@
-/* request_fields -- the table of every verb's fields, and the reader of each kind.  Internal to
- * request.c and request_encode.c.
+/* request_fields -- the table of every verb's fields (request_fields.c), and the reader of each
+ * kind (request_kinds.c).  Internal to request.c and request_encode.c.
  *
  * Thread:   any.
  * Errors:   false, with the fault filled.
@@ -9,7 +9,7 @@
 
 #include "proto/request.h"
 
-enum request_kind {
+enum kind {
     KIND_TEXT, /* min to max bytes */
     KIND_MESSAGE,
     KIND_NAME,
@@ -29,25 +29,29 @@ enum request_kind {
     KIND_TASK_IDS,
     KIND_WEBHOOK,
     KIND_MAYBE,
+    KIND_RIGHTS,
 };
 
-struct request_field {
+struct field {
     const char *name;
-    enum request_kind kind;
+    enum kind kind;
     bool required;
     uint64_t min, max;
     size_t offset; /* in struct request; unused for kinds that fill more than one member */
 };
 
 /* The rows of a verb, without the two ids of a VERB_TASK. */
-const struct request_field *request_fields_of(enum verb verb, size_t *ret_n);
+const struct field *request_fields_of(enum verb verb, size_t *ret_n);
 extern const char *const request_busy_words[BUSY_INTERRUPT + 1];
+
+#define ANY_SIZE UINT64_MAX /* bounded by the message's own limit */
 
 struct decoding {
     const struct js_doc *doc;
     struct request *to;
     struct request_fault *fault;
     struct buf block; /* over to->memory, which has room for every value, so it never grows */
+    bool strict;      /* no unknown members */
     bool from_path;   /* HTTP: the ids are here, the body's are ignored */
     struct str path_conversation_id, path_task_id;
 };
@@ -57,6 +61,10 @@ bool request_fail(struct request_fault *fault, enum error code, const char *form
 
 /* Reads the fields of to->verb except the two ids of a VERB_TASK. */
 bool request_read_fields(struct decoding *d) MUST_USE;
+/* One field, into the request: false for a bad value, of which request_expect then says what it
+ * must be, as the end of a sentence. */
+bool request_read_kind(struct decoding *d, const struct field *f, uint32_t node) MUST_USE;
+void request_expect(const struct field *f, char *text, size_t size);
 /* Copies a string's value into the block. */
 struct str request_keep(struct decoding *d, uint32_t node);
 struct str request_keep_str(struct decoding *d, struct str value);

@@ -45,7 +45,8 @@ TASK_VERBS = {
 }
 CONVERSATION_VERBS = {
     "tasks": {}, "history": {}, "results": {}, "ack": {"task_ids": [NO_TASK]}, "title": {"title": "x"},
-    "cancel_all": {}, "open": {"follow": True}, "close": {}, "delete": {},
+    "cancel_all": {}, "open": {"follow": True}, "close": {}, "share": {}, "pin": {"pinned": True},
+    "archive": {"archived": True}, "delete": {},
 }
 SCHEDULE_VERBS = {"reschedule": {"paused": True}, "unschedule": {}}  # with the id of a schedule
 # Those with an id of a message, or of a task, of a conversation.
@@ -64,7 +65,7 @@ TASK_ROUTES = [
 CONVERSATION_ROUTES = [
     ("GET", "/tasks", None), ("GET", "/messages", None), ("GET", "/results", None),
     ("POST", "/results/ack", {"task_ids": [NO_TASK]}), ("PATCH", "", {"title": "x"}), ("DELETE", "/tasks", None),
-    ("DELETE", "", None),
+    ("POST", "/shares", {}), ("POST", "/pin", {"pinned": True}), ("POST", "/archive", {"archived": True}), ("DELETE", "", None),
 ]
 FILE_KEY = "owner-check"
 # method, path behind the conversation, body; {t} is a file's id, and the upload has a key that the owner has used

@@ -5,6 +5,7 @@
 #include "gateway/agents/http_again.h"
 #include "gateway/agents/run_line.h"
 #include "gateway/agents/teller.h"
+#include "gateway/base/fault.h"
 #include "gateway/base/stepper.h"
 #include "gateway/fetch/complaint.h"
 #include "gateway/fetch/stream_form.h"
@@ -68,6 +69,7 @@ static void http_say_text(struct run *r, enum event_type event)
         return;
     r->has_answer |= event == EVENT_TOKEN && !openai_is_blank(buf_str(&r->text));
     teller_piece(&r->teller, event, buf_str(&r->text));
+    FAULT_DIE(LINE_TAKEN);
 }
 
 static void say_node(struct run *r, enum event_type event, uint32_t node)
@@ -212,6 +214,7 @@ static void agent_http_take_line(struct run *r, struct str text)
         r->is_whole = r->has_answer = true;
     if (line.kind != LINE_EMPTY)
         teller_say(&r->teller, &line);
+    FAULT_DIE(LINE_TAKEN);
 }
 
 /* --- the reply -------------------------------------------------------------------------------- */
@@ -227,6 +230,7 @@ static void agent_http_on_head(void *user, const struct fetch_head *head)
         http_again_begin_anew(&r->again, &r->teller.events, r->teller.task);
     }
     r->again.is_resumed = r->again.goes_on = false;
+    FAULT_DIE(REPLY_HEAD);
 }
 
 static void agent_http_take_event(struct run *r, const struct sse_event *e)
@@ -392,6 +396,7 @@ static void http_send(struct run *r, struct str body, bool again)
         fetch_start(s->fetcher, again ? &s->again : &s->options, &request, &http_fetch_events, r);
     free(headers);
     buf_done(&last_id);
+    FAULT_DIE(POSTED);
 }
 
 static void agent_http_on_step(void *arg)
@@ -539,6 +544,7 @@ static struct run *http_resume(void *settings, const struct run_spec *spec,
     r->is_whole = a->goes_on && from->recall->is_whole;
     r->has_answer = a->goes_on && (from->recall->has_answer || r->is_whole);
     http_again_forget(from->recall);
+    FAULT_DIE(RESUMED);
     http_ask(r, spec, true);
     return r;
 }
@@ -551,6 +557,7 @@ static void http_leave(struct run *run)
     stepper_stop(&r->stepper);
     fetch_free(r->fetch);
     r->fetch = NULL;
+    FAULT_DIE(LEAVE);
 }
 
 const struct agent_ops agent_http_ops = {

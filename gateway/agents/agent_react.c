@@ -485,6 +485,8 @@ static struct run *run_new(const struct react_settings *s, const struct run_spec
         return NULL;
     }
     trace_keep(&r->trace, spec->trace);
+    r->calls.caller.trace = trace_kept(&r->trace);
+    r->calls.has_spans = s->traces != NULL;
     r->n_traced = spec->attempt << 16; /* an earlier gateway's turns have other ids */
     r->parts = parts_have_file(spec->parts) ? xstrdup(spec->parts) : NULL;
     if (r->parts)

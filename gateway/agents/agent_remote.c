@@ -5,6 +5,7 @@
 
 #include "gateway/agents/program_session.h"
 #include "gateway/agents/recap.h"
+#include "gateway/base/fault.h"
 #include "gateway/fetch/stream_form.h"
 #include "proto/forms/remote_again.h"
 
@@ -105,6 +106,7 @@ static void remote_say(struct remote_run *r)
         r->paused = true; /* first, so that an unpause from inside is not forgotten */
         if (r->events.on_line(r->task, (struct str){said.bytes + at, n}))
             r->paused = false;
+        FAULT_DIE(LINE_TAKEN);
         at += n + 1;
     }
     buf_done(&said);
@@ -133,6 +135,7 @@ static void remote_note(struct remote_run *r)
         r->events.on_note(r->task, true, buf_str(&note));
         buf_clear(&r->noted);
         buf_putstr(&r->noted, buf_str(&note));
+        FAULT_DIE(NOTE);
     }
     buf_done(&note);
 }
@@ -140,8 +143,10 @@ static void remote_note(struct remote_run *r)
 static void remote_flush(struct remote_run *r)
 {
     struct remote *m = &r->remote;
-    if (m->anew)
+    if (m->anew) {
         r->events.on_anew(r->task);
+        FAULT_DIE(ANEW);
+    }
     m->anew = false;
     remote_keep_session(r);
     remote_say(r);
@@ -165,6 +170,7 @@ static void remote_on_head(void *user, const struct fetch_head *head)
     struct remote_run *r = remote_run_of(user);
     r->says_events = stream_form_says_events(head->content_type);
     r->framed = head->framed;
+    FAULT_DIE(REPLY_HEAD);
 }
 
 /* Nothing more of this reply counts. */
@@ -296,6 +302,7 @@ static void remote_send(struct remote_run *r)
                            &remote_fetch_events, r);
     free(headers);
     buf_done(&last_id);
+    FAULT_DIE(POSTED);
 }
 
 /* Questions of a turn that was posted anew. */
@@ -482,6 +489,7 @@ static struct run *remote_resume(void *settings, const struct run_spec *spec,
     buf_putstr(&r->noted, buf_str(&past->note));
     remote_open_turn(r, spec, past);
     remote_forget(from->recall);
+    FAULT_DIE(RESUMED);
     remote_go_on(r, 0);
     return (struct run *)r;
 }
@@ -493,6 +501,7 @@ static void remote_leave(struct run *run)
     r->ended = true;
     uv_timer_stop(&r->timer);
     remote_reset_reply(r);
+    FAULT_DIE(LEAVE);
 }
 
 const struct agent_ops agent_remote_ops = {

@@ -127,6 +127,7 @@ static void build_exec(const struct builder *b, const struct config_agent *from,
     if (h->form.form == AGENT_FORM_HOLDFAST) {
         h->form.exec.lender = b->lender;
         to->takes_files = true;
+        to->file_tool = b->lender ? b->lender->tool : NULL;
         to->ops = to->outlives ? &agent_kept_ops : &agent_exec_ops;
         to->settings = &h->form.exec;
         return;

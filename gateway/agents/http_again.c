@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "gateway/base/fault.h"
 #include "proto/sse_reader.h"
 
 void http_again_keep(struct http_again *a, struct str id)
@@ -21,11 +22,13 @@ void http_again_note(struct http_again *a, const struct run_events *events, void
     a->is_new = false;
     (void)events->on_mark(task, ++a->mark);
     events->on_note(task, true, buf_str(&a->last_id));
+    FAULT_DIE(NOTE);
 }
 
 void http_again_begin_anew(struct http_again *a, const struct run_events *events, void *task)
 {
     events->on_anew(task);
+    FAULT_DIE(ANEW);
     buf_clear(&a->last_id);
     a->is_new = true;
     http_again_note(a, events, task);

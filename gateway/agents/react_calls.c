@@ -246,10 +246,25 @@ static void on_job_progress(void *user, double progress, struct str note)
     buf_done(&clean);
 }
 
-static const struct tool_talk job_talk = {.progress = on_job_progress, .ask = on_job_ask};
+static void on_job_file(void *user, struct str file)
+{
+    struct react_call *call = user;
+    struct teller *t = call->calls->teller;
+    if (call->state != CALL_OPEN)
+        return;
+    teller_begin(t);
+    js_put_field(&t->data, "call_id", str_of(call->id));
+    buf_putc(&t->data, ',');
+    buf_put(&t->data, file.p + 1, file.n - 2);
+    teller_tell(t, EVENT_FILE, STR_NULL);
+}
+
+static const struct tool_talk job_talk = {
+    .progress = on_job_progress, .file = on_job_file, .ask = on_job_ask};
 
 struct call_name {
     char text[16];
+    struct trace_context trace;
 };
 
 static struct tool_caller caller_of(const struct react_call *call, struct call_name *name)
@@ -258,6 +273,11 @@ static struct tool_caller caller_of(const struct react_call *call, struct call_n
     int n = snprintf(name->text, sizeof name->text, "%u", call->number);
     caller.call = (struct str){name->text, (size_t)n};
     caller.talk = &job_talk;
+    if (caller.trace && call->calls->has_spans) {
+        name->trace = *caller.trace;
+        trace_child_id(caller.trace, str_of(call->id), name->trace.span_id);
+        caller.trace = &name->trace;
+    }
     return caller;
 }
 

@@ -25,6 +25,7 @@ struct react_calls {
     const struct tool *const *tools;
     size_t n_tools;
     const struct secrets *secrets; /* taken out of outputs; NULL: none */
+    bool has_spans;                /* each call has one, below the caller's trace */
     struct tool_caller caller;     /* its spans are the run's */
     void (*on_closed)(void *user); /* a call was closed, but not by react_calls_begin */
     void *user;

@@ -18,14 +18,17 @@
 #include "proto/str.h"
 
 #define GUEST_KID "guest"
+#define OWN_KID "own"
+#define OWN_ISSUER "holdfast-own"
 #define GUEST_ISSUER "holdfast-guest"
 #define GUEST_DAYS 365
 #define GUEST_RANDOM 18           /* bytes: 24 characters */
 #define MAX_EXPIRY 253402300799LL /* the last second of the year 9999 */
 
 struct auth {
-    char *issuer, *audience, *cookie;
+    char *issuer, *audience, *cookie, *admin_claim;
     struct jwt_key guest_key; /* without a secret: guests are not served */
+    struct jwt_key own_key;   /* of shares and handovers; without a secret: there are none */
     size_t n_keys;
     struct jwt_key keys[];
 };
@@ -37,11 +40,22 @@ static char *auth_copy(const char *text)
     return xstrdup(str_of(text));
 }
 
-static bool open_guest_key(struct auth *auth, const struct config *config, const char *data_dir,
-                           struct buf *ret_faults)
+static void open_own_key(struct auth *auth, const unsigned char *key)
+{
+    unsigned char bytes[GUEST_KEY_BYTES] = {0};
+
+    if (guest_key_own(key, bytes))
+        jwt_key_of_secret(OWN_KID, bytes, sizeof bytes, &auth->own_key);
+    OPENSSL_cleanse(bytes, sizeof bytes);
+}
+
+/* The own key needs no more than a place for it: where there is none, nothing is shared. */
+static bool open_own_keys(struct auth *auth, const struct config *config, const char *data_dir,
+                          struct buf *ret_faults)
 {
     unsigned char bytes[GUEST_KEY_BYTES] = {0};
     const char *wrong = NULL, *secret = config->cluster.secret_file;
+    bool guests = config->serves_guests;
 
     if (secret)
         wrong = guest_key_derive(secret, bytes);
@@ -54,6 +68,8 @@ static bool open_guest_key(struct auth *auth, const struct config *config, const
     else if (wrong)
         buf_putf(ret_faults, "%s/guest.key: %s\n", data_dir ? data_dir : "", wrong);
     else
+        open_own_key(auth, bytes);
+    if (!wrong && guests)
         jwt_key_of_secret(GUEST_KID, bytes, sizeof bytes, &auth->guest_key);
     OPENSSL_cleanse(bytes, sizeof bytes);
     return !wrong;
@@ -67,6 +83,7 @@ struct auth *auth_open(const struct config *config, const char *data_dir, struct
 
     auth->issuer = auth_copy(config->auth.issuer);
     auth->audience = auth_copy(config->auth.audience);
+    auth->admin_claim = auth_copy(config->auth.admin_claim);
     auth->cookie = auth_copy(config->auth.cookie);
     auth->n_keys = n_keys;
     for (size_t i = 0; i < n_keys; i++) {
@@ -77,7 +94,7 @@ struct auth *auth_open(const struct config *config, const char *data_dir, struct
                      key->alg == ALG_HS256 ? "secret_file" : "public_key_file", wrong);
         good = good && !wrong;
     }
-    if (config->serves_guests && !open_guest_key(auth, config, data_dir, ret_faults))
+    if (!open_own_keys(auth, config, data_dir, ret_faults))
         good = false;
     if (!good) {
         auth_close(auth);
@@ -93,8 +110,10 @@ void auth_close(struct auth *auth)
     for (size_t i = 0; i < auth->n_keys; i++)
         jwt_key_done(&auth->keys[i]);
     jwt_key_done(&auth->guest_key);
+    jwt_key_done(&auth->own_key);
     free(auth->issuer);
     free(auth->audience);
+    free(auth->admin_claim);
     free(auth->cookie);
     free(auth);
 }
@@ -194,12 +213,34 @@ static const char *take_owner(const struct js_doc *claims, struct identity *ret)
     return good ? NULL : "sub must be a text of 1 to 255 bytes without controls";
 }
 
+/* A claim that narrows, or names an actor; jti counts in our own tokens alone. */
+static bool take_rights(const struct js_doc *claims, struct identity *ret)
+{
+    uint32_t node = js_get(claims, 0, "holdfast"), jti = js_get(claims, 0, "jti");
+    struct buf id = {0};
+
+    if (!node)
+        return true;
+    if (jti && js_type(claims, jti) == JS_STRING && claim_is(claims, "iss", OWN_ISSUER))
+        js_value(claims, jti, &id);
+    ret->rights = rights_read(claims, node, id.len ? buf_str(&id) : STR_NULL);
+    buf_done(&id);
+    return ret->rights != NULL;
+}
+
+static const char *issuer_of(const struct auth *auth, const struct jwt_key *key)
+{
+    return key == &auth->guest_key ? GUEST_ISSUER
+           : key == &auth->own_key ? OWN_ISSUER
+                                   : auth->issuer;
+}
+
 /* For a token that was verified with that key. */
 static const char *check_claims(const struct auth *auth, const struct jwt_key *key,
                                 const struct js_doc *claims, int64_t wall_ms, struct identity *ret)
 {
-    bool is_guest = key == &auth->guest_key;
-    const char *issuer = is_guest ? GUEST_ISSUER : auth->issuer;
+    bool is_guest = key == &auth->guest_key, is_own = key == &auth->own_key;
+    const char *issuer = issuer_of(auth, key);
     int64_t exp = 0;
     const char *wrong = check_times(claims, wall_ms / 1000, &exp);
 
@@ -207,15 +248,20 @@ static const char *check_claims(const struct auth *auth, const struct jwt_key *k
         return is_guest && wrong == expired ? UNKNOWN_GUEST ": expired token" : wrong;
     if (issuer && !claim_is(claims, "iss", issuer))
         return "wrong issuer";
-    if (!is_guest && auth->audience && !has_audience(claims, auth->audience))
+    if (!is_guest && !is_own && auth->audience && !has_audience(claims, auth->audience))
         return "wrong audience";
     wrong = take_owner(claims, ret);
     if (wrong)
         return wrong;
-    /* Neither kind of key speaks for the owners of the other. */
-    if (auth->n_keys > 0 && is_guest != is_guest_name((struct str){ret->owner, ret->owner_len}))
+    if (!take_rights(claims, ret))
+        return "holdfast is not understood";
+    /* Neither kind of key speaks for the owners of the other; the own one said whom before. */
+    if (auth->n_keys > 0 && !is_own &&
+        is_guest != is_guest_name((struct str){ret->owner, ret->owner_len}))
         return "sub is not for this key";
     ret->expires_at_ms = exp * 1000;
+    uint32_t claim = auth->admin_claim ? js_get(claims, 0, auth->admin_claim) : 0;
+    ret->is_admin = !is_guest && claim && js_type(claims, claim) == JS_TRUE;
     return NULL;
 }
 
@@ -228,6 +274,8 @@ static const struct jwt_key *find_key(const struct auth *auth, const struct jwt 
             return &auth->keys[i];
     if (auth_serves_guests(auth) && jwt_is_signed_by(jwt, &auth->guest_key))
         return &auth->guest_key;
+    if (auth->own_key.secret && jwt_is_signed_by(jwt, &auth->own_key))
+        return &auth->own_key;
     return NULL;
 }
 
@@ -270,7 +318,7 @@ static void write_token(const struct auth *auth, const struct jwt_key *key, stru
 {
     struct buf claims = {0};
     bool is_guest = key == &auth->guest_key;
-    const char *issuer = is_guest ? GUEST_ISSUER : auth->issuer;
+    const char *issuer = issuer_of(auth, key);
 
     buf_putc(&claims, '{');
     js_put_field(&claims, "sub", sub);
@@ -336,6 +384,23 @@ bool auth_token(const struct auth *auth, struct str sub, int64_t ttl_s, int64_t 
     return true;
 }
 
+bool auth_sign(const struct auth *auth, struct str members, int64_t wall_ms, struct buf *out)
+{
+    struct buf claims = {0};
+
+    if (!auth->own_key.secret)
+        return false;
+    buf_putc(&claims, '{');
+    js_put_field(&claims, "iss", STR(OWN_ISSUER));
+    js_put_int(&claims, "iat", wall_ms / 1000);
+    buf_putc(&claims, ',');
+    buf_putstr(&claims, members);
+    buf_putc(&claims, '}');
+    jwt_write(&auth->own_key, buf_str(&claims), out);
+    buf_done(&claims);
+    return true;
+}
+
 /* --- requests --------------------------------------------------------------------------------- */
 
 bool auth_check(const struct auth *auth, struct str hello_token, struct str bearer,
@@ -351,6 +416,7 @@ bool auth_check(const struct auth *auth, struct str hello_token, struct str bear
         wrong = auth_serves_guests(auth) ? new_guest(auth, wall_ms, ret) : "no token";
     if (!wrong)
         return true;
+    rights_unref(ret->rights);
     memset(ret, 0, sizeof *ret);
     snprintf(ret->error, sizeof ret->error, "%s", wrong);
     return false;

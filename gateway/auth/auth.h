@@ -51,4 +51,10 @@ bool auth_serves_guests(const struct auth *auth);
 bool auth_token(const struct auth *auth, struct str sub, int64_t ttl_s, int64_t wall_ms,
                 struct buf *out, char ret_error[128]) MUST_USE;
 
+/* Appends a token with these claims (the members of an object, without braces), signed with a key
+ * that only the gateway has: auth_check takes it, whatever keys are configured.  False: there is no
+ * such key. */
+bool auth_sign(const struct auth *auth, struct str members, int64_t wall_ms, struct buf *out)
+    MUST_USE;
+
 #endif

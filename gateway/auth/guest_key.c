@@ -91,20 +91,28 @@ const char *guest_key_load(const char *data_dir, unsigned char ret[GUEST_KEY_BYT
     return error ? strerror(-error) : NULL;
 }
 
+static bool derive(struct str secret, struct str text, unsigned char *ret)
+{
+    size_t n = 0;
+    return EVP_Q_mac(NULL, "HMAC", NULL, "SHA256", NULL, secret.p, secret.n,
+                     (const unsigned char *)text.p, text.n, ret, GUEST_KEY_BYTES, &n) &&
+           n == GUEST_KEY_BYTES;
+}
+
 const char *guest_key_derive(const char *secret_file, unsigned char ret[GUEST_KEY_BYTES])
 {
-    static const char text[] = "holdfast guest key 1";
     struct buf secret = {0};
-    size_t n = 0;
     const char *wrong = secret_line_read(secret_file, MAX_SECRET, &secret);
 
     if (!wrong && secret.len < MIN_SECRET)
         wrong = "must have at least 32 bytes";
-    if (!wrong &&
-        (!EVP_Q_mac(NULL, "HMAC", NULL, "SHA256", NULL, secret.bytes, secret.len,
-                    (const unsigned char *)text, sizeof text - 1, ret, GUEST_KEY_BYTES, &n) ||
-         n != GUEST_KEY_BYTES))
+    if (!wrong && !derive(buf_str(&secret), STR("holdfast guest key 1"), ret))
         wrong = "the key cannot be derived";
     secret_line_done(&secret);
     return wrong;
+}
+
+bool guest_key_own(const unsigned char key[GUEST_KEY_BYTES], unsigned char ret[GUEST_KEY_BYTES])
+{
+    return derive((struct str){(const char *)key, GUEST_KEY_BYTES}, STR("holdfast own key 1"), ret);
 }

@@ -20,4 +20,8 @@ const char *guest_key_load(const char *data_dir, unsigned char ret[GUEST_KEY_BYT
  * text of ours (RFC 2104), so that the secret itself signs nothing. */
 const char *guest_key_derive(const char *secret_file, unsigned char ret[GUEST_KEY_BYTES]) MUST_USE;
 
+/* The key that signs the gateway's own tokens, such as those of shares: it follows from the key. */
+bool guest_key_own(const unsigned char key[GUEST_KEY_BYTES], unsigned char ret[GUEST_KEY_BYTES])
+    MUST_USE;
+
 #endif

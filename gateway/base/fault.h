@@ -46,7 +46,7 @@
     X(COMMIT_AFTER, die_commit_after)   /* and is committed */                               \
     X(MODEL_ASKED, die_model_asked)     /* a model was asked for a turn */                   \
     X(MODEL_SAID, die_model_said)       /* a piece of its answer */                          \
-    X(NOTE, die_note)                   /* the note of a turn, or of a message */            \
+    X(NOTE, die_note)                   /* the note of a turn, of a message, of an id */     \
     X(TOOL_BEFORE, die_tool_before)     /* the commit that a tool begins after */            \
     X(TOOL_AFTER, die_tool_after)       /* its begin */                                      \
     X(TOOL_DONE, die_tool_done)         /* its result, not committed */                      \
@@ -67,7 +67,10 @@
     X(ATTACHED, die_attached)           /* its run does */                                   \
     X(SETTLED, die_settled)             /* the end of its task is committed */               \
     X(UNLINKED, die_unlinked)           /* and its socket is gone */                         \
-    X(LEAVE, die_leave)                 /* at a planned stop: it was left */
+    X(LEAVE, die_leave)                 /* at a planned stop: it was left */                 \
+    X(POSTED, die_posted)               /* a request to the server of an agent */            \
+    X(REPLY_HEAD, die_reply_head)       /* the head of its reply */                          \
+    X(ANEW, die_anew)                   /* what was said is withdrawn, not committed */
 
 enum fault_point {
 #define X(NAME, name) FAULT_##NAME,

@@ -306,6 +306,7 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     c->webhook_allow_nets = check_nets(&c->webhook_allow, "webhook_allow", f);
     config_check_agents(c, f);
     config_check_mcp(c, f);
+    config_check_page(c, f);
     if (c->rim_limits.store_mib_per_owner == 0) {
         uint64_t tenth = (uint64_t)c->retention.store_gib * 1024 / 10;
         c->rim_limits.store_mib_per_owner = tenth > 0 ? tenth : 1;

@@ -113,8 +113,7 @@ static void end_channel(struct channel *ch)
 
 static struct asker asker_of(struct channel *ch, bool follows)
 {
-    const struct session *who = &ch->ws->conn->session;
-    return (struct asker){who->owner, who->quota, follows ? &ch->session : NULL, who->from, NULL};
+    return session_asker(&ch->ws->conn->session, follows ? &ch->session : NULL);
 }
 
 static void ignore_reply(void *arg, enum error e, struct str line)
@@ -178,9 +177,9 @@ static void follow_task(struct channel *ch, struct request *req)
 {
     struct conn *c = ch->ws->conn;
     session_init(&ch->session, c->front->hub, &channel_ops, ch);
-    session_adopt(&ch->session, c->session.owner, c->session.quota, c->session.expires_at_ms);
-    ch->follows = true;
     struct asker who = asker_of(ch, true);
+    session_adopt(&ch->session, &who);
+    ch->follows = true;
     struct call *call = hub_request(c->front->hub, &who, req, followed, ch);
     if (call)
         ch->call = call;
@@ -343,15 +342,22 @@ static bool is_let_in(struct conn *c, const struct face_frame *frame, struct ide
     struct str name = {who->owner, who->owner_len};
     struct hub *h = c->front->hub;
     if (c->session.owner) {
-        bool same = str_eq(str_of(c->session.owner->name), name);
+        bool same = str_eq(str_of(c->session.owner->name), name) &&
+                    rights_equal(c->session.rights, who->rights);
+        rights_unref(who->rights);
+        who->rights = NULL;
         snprintf(who->error, sizeof who->error, "the token is another owner's");
         return same;
     }
     struct owner *owner = owner_ref(h, name);
     struct owner *quota = owner_ref(h, who->quota[0] ? str_of(who->quota) : name);
-    session_adopt(&c->session, owner, quota, who->expires_at_ms);
+    const struct asker asker = {
+        .owner = owner, .quota = quota, .rights = who->rights, .expires_at_ms = who->expires_at_ms};
+    session_adopt(&c->session, &asker);
     owner_unref(h, owner);
     owner_unref(h, quota);
+    rights_unref(who->rights);
+    who->rights = NULL;
     return true;
 }
 

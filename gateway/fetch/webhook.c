@@ -269,16 +269,31 @@ static void webhook_on_head(void *user, const struct fetch_head *head)
 static const struct fetch_events webhook_events = {webhook_on_head, webhook_on_bytes,
                                                    webhook_on_done};
 
+/* What the message says of its task's trace; NULL: nothing. */
+static const struct trace_context *message_trace(struct js_doc *doc, struct str message,
+                                                 struct trace_context *to)
+{
+    uint32_t node =
+        js_parse(doc, message.p, message.n, JS_OURS) ? js_get(doc, 0, "traceparent") : 0;
+    bool given = node && js_type(doc, node) == JS_STRING && traceparent_read(js_raw(doc, node), to);
+    return given ? to : NULL;
+}
+
 static void start_post(struct entry *e, const char *url, const char *const *headers,
-                       struct str body)
+                       struct str message, struct str body)
 {
     struct hook *h = e->hook;
+    struct trace_context trace;
     list_remove(&e->node);
     list_push(&h->flying, &e->node);
     h->n_flying++;
-    e->fetch = fetch_start(h->all->fetcher, &h->options,
-                           &(struct fetch_request){.url = url, .headers = headers, .body = body},
-                           &webhook_events, e);
+    e->fetch =
+        fetch_start(h->all->fetcher, &h->options,
+                    &(struct fetch_request){.url = url,
+                                            .headers = headers,
+                                            .body = body,
+                                            .trace = message_trace(&h->all->doc, message, &trace)},
+                    &webhook_events, e);
 }
 
 /* To the server that the entry itself names; it has no secret to be signed with. False: the entry
@@ -299,7 +314,7 @@ static bool post_to_target(struct entry *e, const char *id, const char *when)
             id, when};
         for (size_t i = 0; i < MAX_WEBHOOK_HEADERS; i++)
             headers[3 + i] = target.headers[i];
-        start_post(e, target.url, headers, buf_str(&body));
+        start_post(e, target.url, headers, buf_str(&target.message), buf_str(&body));
     }
     webhook_target_done(&target);
     buf_done(&body);
@@ -314,7 +329,7 @@ static void post_signed(struct entry *e, const char *id, const char *when, int64
     buf_puts(&signature, "webhook-signature: ");
     webhook_sign(buf_str(&h->secret), str_of(e->id), at, body, &signature);
     const char *headers[] = {"Content-Type: application/json", id, when, signature.bytes, NULL};
-    start_post(e, h->config->url, headers, body);
+    start_post(e, h->config->url, headers, body, body);
     buf_done(&signature);
 }
 

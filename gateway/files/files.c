@@ -5,6 +5,7 @@
 
 #include "gateway/base/fault.h"
 #include "gateway/files/files_private.h"
+#include "gateway/files/save.h"
 #include "proto/parts.h"
 
 /* --- jobs ------------------------------------------------------------------------------------- */
@@ -138,7 +139,7 @@ void files_read_forget(struct file_read *r)
 
 /* --- all -------------------------------------------------------------------------------------- */
 
-struct files *files_open(uv_loop_t *loop, struct hub *hub, const char *dir,
+struct files *files_open(uv_loop_t *loop, struct hub *hub, const char *dir, int64_t max_bytes,
                          const struct file_store_ops *ops, void *store)
 {
     struct files *f = xcalloc(sizeof *f);
@@ -151,6 +152,8 @@ struct files *files_open(uv_loop_t *loop, struct hub *hub, const char *dir,
     f->hub = hub;
     f->ops = ops;
     f->store = store;
+    f->max_bytes = max_bytes;
+    file_tool_init(&f->tool, f);
     list_init(&f->uploads);
     list_init(&f->to_keep);
     return f;

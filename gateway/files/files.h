@@ -32,9 +32,9 @@ struct files_stats {
     uint32_t uploading; /* now */
 };
 
-/* Takes the store of bytes; dir is the data directory, where files are lent to agents.  The hub
- * need not be open yet. */
-struct files *files_open(uv_loop_t *loop, struct hub *hub, const char *dir,
+/* Takes the store of bytes; dir is the data directory, where files are lent to agents; max_bytes
+ * bounds a file of theirs.  The hub need not be open yet. */
+struct files *files_open(uv_loop_t *loop, struct hub *hub, const char *dir, int64_t max_bytes,
                          const struct file_store_ops *ops, void *store);
 void files_start(struct files *f); /* sweeps begin, when the hub is restored */
 /* Nothing begins any more, and what is under way has ended; while all else still lives. */
@@ -49,7 +49,7 @@ bool files_lend(struct files *f, struct str owner, struct str task_id, struct st
                 struct buf *out, char *ret_error) MUST_USE;
 void files_return(struct files *f, struct str task_id); /* the task has ended */
 
-struct lender files_lender(struct files *f); /* both, and loads, for agents */
+struct lender files_lender(struct files *f); /* all of these, for agents */
 
 /* A hash as FILE_HASH_LEN hex digits, of the two with a NUL in between. */
 void files_hash(struct str a, struct str b, char ret[FILE_HASH_LEN + 1]);

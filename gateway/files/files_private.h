@@ -6,6 +6,7 @@
 #define GATEWAY_FILES_FILES_PRIVATE_H
 
 #include "core/list.h"
+#include "core/tool.h"
 #include "gateway/files/files.h"
 
 /* run is called on a thread of the pool, then done on the loop. */
@@ -49,6 +50,8 @@ struct files {
     struct list to_keep; /* of these: wait until the sweep has finished its step */
     unsigned n_keeping;  /* uploads that become blobs now */
     unsigned n_jobs;
+    int64_t max_bytes; /* of one file */
+    struct tool tool;  /* of programs */
     bool closing;
     struct sweep sweep;
     struct files_stats stats;

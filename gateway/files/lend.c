@@ -11,6 +11,7 @@
 #include "gateway/base/folders.h"
 #include "gateway/base/log.h"
 #include "gateway/files/files_private.h"
+#include "gateway/files/save.h"
 #include "proto/parts.h"
 
 static void put_folder(struct buf *out, const struct files *f, struct str task_id)
@@ -153,12 +154,21 @@ static void forget_load(struct file_load *load)
     files_read_forget((struct file_read *)(void *)load);
 }
 
+static struct file_save *save_by_port(void *arg, const struct file_plan *plan, lender_saved done,
+                                      void *user)
+{
+    return save_begin(arg, plan, done, user);
+}
+
 struct lender files_lender(struct files *f)
 {
     return (struct lender){.lend = lend_by_port,
                            .take_back = take_back,
                            .load = load_by_port,
                            .forget = forget_load,
+                           .save = save_by_port,
+                           .drop = save_drop,
+                           .tool = &f->tool,
                            .arg = f};
 }
 

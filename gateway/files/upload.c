@@ -23,7 +23,7 @@ struct upload {
     void *arg;
     char *owner, *quota, *conversation_id, *key, *name, *media_type;
     int64_t offset, length;
-    bool looks;
+    bool looks, anew;
     enum upload_step step;
     char part[2 * FILE_HASH_LEN + 2], group[FILE_HASH_LEN + 1];
     struct job job;
@@ -334,6 +334,8 @@ static void open_run(struct job *job)
 {
     struct upload *u = container_of(job, struct upload, job);
     struct files *f = job->files;
+    if (u->anew)
+        (void)f->ops->part_drop(f->store, u->part); /* its size tells whether it is gone */
     u->size = u->key ? f->ops->part_size(f->store, u->part) : 0;
     u->status = u->size < 0 ? (int)u->size : f->ops->parts_of(f->store, u->group, &u->others);
     if (u->status == STORE_OK && !u->looks && u->size == u->offset)
@@ -534,6 +536,7 @@ struct upload *upload_begin(struct files *f, const struct upload_plan *plan)
     u->offset = plan->offset;
     u->length = plan->length;
     u->looks = plan->looks;
+    u->anew = plan->anew;
     u->sha = EVP_MD_CTX_new();
     ASSERT(u->sha && EVP_DigestInit_ex(u->sha, EVP_sha256(), NULL) == 1);
     name_part(u);

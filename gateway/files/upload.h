@@ -36,6 +36,7 @@ struct upload_plan {
     struct str name, media_type;
     int64_t offset, length; /* where it goes on; of the bytes that come now */
     bool looks;             /* only asks how far it is */
+    bool anew;              /* what a cut try has left is dropped */
     const struct upload_ops *ops;
     void *arg;
 };

@@ -27,7 +27,7 @@ static void echo_opened(struct conn *c, struct lws *wsi)
     (void)wsi;
     c->own = xcalloc(sizeof(struct list));
     list_init(echoes(c));
-    session_adopt(&c->session, nobody, nobody, 0);
+    session_adopt(&c->session, &(struct asker){.owner = nobody, .quota = nobody});
     owner_unref(c->front->hub, nobody);
 }
 

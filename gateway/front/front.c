@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/grant.h"
+#include "core/home.h"
 #include "gateway/base/log.h"
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
+#include "gateway/front/admin_state.h"
 #include "gateway/front/deflate.h"
 #include "gateway/front/extension.h"
 #include "gateway/front/http_api.h"
@@ -43,12 +46,21 @@ bool front_identify(struct front *f, struct str hello_token, struct str bearer, 
     if (!auth_check(f->auth, hello_token, bearer, cookie, f->hub->clock.wall_ms, ret))
         return refuse_token(f, hello_token.p || bearer.p || cookie.p, ret);
     struct str owner = {ret->owner, ret->owner_len};
-    if (!revocations_have(&f->hub->revocations, owner, f->hub->clock.wall_ms))
+    struct str grant_id = ret->rights ? ret->rights->grant_id : STR_NULL;
+    if (!revocations_have(&f->hub->revocations, owner, f->hub->clock.wall_ms) &&
+        (!grant_id.p || home_is_away(f->hub, owner) || grant_find(f->hub, owner, grant_id)))
         return true;
     f->refusals[REFUSED_REVOKED]++;
+    rights_unref(ret->rights);
+    ret->rights = NULL;
     buf_done(&ret->token);
     snprintf(ret->error, sizeof ret->error, "revoked");
     return false;
+}
+
+bool front_sign(struct front *f, struct str claims, struct buf *out)
+{
+    return auth_sign(f->auth, claims, f->hub->clock.wall_ms, out);
 }
 
 bool front_is_ready(const struct front *f)
@@ -134,8 +146,9 @@ void front_init(struct front *f, uv_loop_t *loop, struct hub *hub, const struct 
 {
     *f =
         (struct front){.loop = loop, .hub = hub, .config = config, .listen_fd = -1, .admin_fd = -1};
-    struct list *const lists[] = {&f->conns,   &f->silent, &f->blocked,   &f->failed,    &f->dead,
-                                  &f->streams, &f->bodies, &f->under_way, &f->greetings, &f->paced};
+    struct list *const lists[] = {&f->conns,     &f->silent,  &f->blocked, &f->failed,
+                                  &f->dead,      &f->streams, &f->bodies,  &f->under_way,
+                                  &f->greetings, &f->paced,   &f->watchers};
     for (size_t i = 0; i < countof(lists); i++)
         list_init(lists[i]);
     uint64_t secret[2];
@@ -186,6 +199,7 @@ void front_tick(struct front *f)
     ws_tick(f);
     sse_tick(f);
     http_api_tick(f);
+    admin_state_tick(f);
     pace_tick(f);
 }
 

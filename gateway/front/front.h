@@ -55,8 +55,10 @@ struct front {
     uint32_t (*close_linked)(void *arg, struct str owner, enum close_code code, const char *why);
     void *linked_arg;
     void (*write_metrics)(void *arg, struct buf *out);
-    void *metrics_arg;
-    struct route *routes; /* of other protocols, in addition to our own (http_api.h) */
+    void (*drain)(void *arg); /* a planned stop begins */
+    bool is_told_to_drain;    /* at the next tick: the order is answered first */
+    void *metrics_arg;        /* of both */
+    struct route *routes;     /* of other protocols, in addition to our own (http_api.h) */
     size_t n_routes;
     struct ws_kind *ws_kinds; /* the same on WebSockets (ws.h) */
     size_t n_ws_kinds;
@@ -82,6 +84,7 @@ struct front {
     struct list failed;          /* of struct conn, blocked: libwebsockets closes it (closing.h) */
     struct list dead;            /* of struct conn, freed at the end of the turn */
     struct list streams;         /* of struct exchange: event streams over HTTP */
+    struct list watchers;        /* of struct exchange: operators (admin_state.h) */
     struct list bodies;          /* of struct exchange: their bodies are incomplete */
     struct list under_way;       /* of struct exchange: the answer is awaited, or being sent */
     struct list greetings;       /* of struct greeting: PROXY headers that are due (proxied.c) */
@@ -89,7 +92,7 @@ struct front {
     struct list paced;
     uint32_t n_conns, n_strangers; /* WebSockets; strangers: not welcomed yet */
     uint32_t n_streams;            /* event streams over HTTP */
-    uint32_t n_greetings;
+    uint32_t n_greetings, n_watchers;
     uint32_t n_wsi; /* lws's own, of every kind */
     uint64_t next_conn;
     struct buf out;      /* LWS_PRE bytes, then the message under construction */
@@ -118,6 +121,8 @@ void front_close(struct front *f);
 void front_done(struct front *f);
 
 bool front_is_ready(const struct front *f);
+/* A token of the gateway's own (auth_sign). */
+bool front_sign(struct front *f, struct str claims, struct buf *out) MUST_USE;
 /* Identifies the client (auth_check), unless that owner is revoked. */
 bool front_identify(struct front *f, struct str hello_token, struct str bearer, struct str cookie,
                     struct identity *ret);

@@ -3,9 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/grant.h"
 #include "gateway/base/deadline.h"
+#include "gateway/base/header_list.h"
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
+#include "gateway/front/admin_state.h"
 #include "gateway/front/http_files.h"
 #include "gateway/front/http_head.h"
 #include "gateway/front/lws_quirks.h"
@@ -42,6 +45,7 @@ static enum error identify(struct exchange *x, char *why, size_t n)
         x->owner = owner_ref(f->hub, name);
         x->quota = owner_ref(f->hub, who.quota[0] ? str_of(who.quota) : name);
         x->expires_at_ms = who.expires_at_ms;
+        x->rights = who.rights;
         address_text(f, x->wsi, x->from);
         x->traceparent = http_head_value(x->wsi, "traceparent:");
     }
@@ -112,6 +116,32 @@ void http_api_make_guest(struct exchange *x)
     http_api_ready(x, x->route->made_status);
 }
 
+/* The token that a code is good for, once: without another identity, and in one answer for every
+ * code that is good for none. */
+void http_api_take_handover(struct exchange *x)
+{
+    struct hub *h = x->front->hub;
+    struct buf code = {0}, token = {0};
+    struct str body = buf_str(&x->body);
+    uint32_t node =
+        js_parse(&h->doc, body.p, body.n, JS_ANY_NUMBER) ? js_get(&h->doc, 0, "code") : 0;
+    if (node && js_type(&h->doc, node) == JS_STRING)
+        js_value(&h->doc, node, &code);
+    if (!node || js_type(&h->doc, node) != JS_STRING) {
+        http_api_fail(x, ERR_BAD_REQUEST, "\"code\" must be a string");
+    } else if (!handover_take(h, buf_str(&code), &token)) {
+        http_api_fail(x, ERR_NOT_FOUND, "the code is not valid");
+    } else {
+        buf_putc(&x->answer, '{');
+        js_put_field(&x->answer, "type", STR("token"));
+        js_put_field(&x->answer, "token", buf_str(&token));
+        buf_putc(&x->answer, '}');
+        http_api_ready(x, 200);
+    }
+    buf_done(&code);
+    buf_done(&token);
+}
+
 /* --- the request ------------------------------------------------------------------------------ */
 
 /* Whether the name is in a list that is separated by spaces. */
@@ -142,7 +172,8 @@ static void put_query(struct exchange *x, struct buf *out)
         if (strcmp(pair, "after") == 0 &&
             lws_hdr_custom_length(x->wsi, LAST_EVENT_ID, sizeof LAST_EVENT_ID - 1) > 0)
             continue; /* EventSource repeats its address, but the header is newer */
-        bool is_id = strcmp(pair, "before") == 0 || has_name("webhook_id schedule_id", pair);
+        bool is_id =
+            strcmp(pair, "before") == 0 || has_name("webhook_id schedule_id share_id", pair);
         bool raw = !is_id && http_value_is_json(v);
         if (raw)
             js_put_raw(out, pair, v);
@@ -180,6 +211,17 @@ static void put_header(struct exchange *x, struct buf *body, const char *header,
     free(value);
 }
 
+/* RFC 7240 section 4.4. */
+static bool wants_strict(struct exchange *x)
+{
+    char *value = http_head_value(x->wsi, "prefer:");
+    bool wants = false;
+    for (struct str list = str_of(value); list.p && list.n > 0;)
+        wants = wants || str_eq(header_list_next(&list, ','), STR("handling=strict"));
+    free(value);
+    return wants;
+}
+
 static void carry_out(struct exchange *x)
 {
     struct hub *h = x->front->hub;
@@ -203,6 +245,11 @@ static void carry_out(struct exchange *x)
         put_header(x, &x->body, "idempotency-key:", "request_key", false);
     if (!request_from_body(&h->doc, x->route->verb, str_of(x->conversation_id), str_of(x->task_id),
                            buf_str(&x->body), &req, &fault)) {
+        http_api_fail(x, fault.code, fault.message);
+        return;
+    }
+    if (wants_strict(x) && !request_knows_members(&h->doc, x->route->verb, &fault)) {
+        request_done(&req);
         http_api_fail(x, fault.code, fault.message);
         return;
     }
@@ -419,7 +466,7 @@ int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, con
     x->begun_ms = f->hub->clock.now_ms;
     const char *wrong = expect_body(x);
     x->is_head = http_is_head(wsi);
-    x->is_admins = admin_is(wsi);
+    x->is_admins = admin_claims(x, path);
     bool from_cookie = !x->is_admins && http_identity_is_cookie(f, wsi);
     if (http_check_origin_of(f, wsi, from_cookie && needs_origin(wsi)) != ORIGIN_OK) {
         http_put_error(&x->answer, ERR_UNAUTHORIZED, "this origin or host is not allowed");
@@ -458,6 +505,8 @@ int http_api_writable(struct exchange *x)
         return 0;
     if (x->streams)
         return sse_writable(x);
+    if (x->watches)
+        return admin_watch_writable(x);
     if (x->sends)
         return x->route->kind->writable(x);
     /* A peer that sends head and body in two packets would find the connection closed after a
@@ -501,12 +550,14 @@ void http_api_closed(struct exchange *x)
         owner_unref(x->front->hub, x->owner);
         owner_unref(x->front->hub, x->quota);
     }
+    rights_unref(x->rights);
     buf_done(&x->body);
     buf_done(&x->answer);
     free(x->conversation_id);
     free(x->task_id);
     free(x->agent);
     free(x->origin);
+    free(x->watched_owner);
     free(x->traceparent);
     free(x);
 }

@@ -62,7 +62,7 @@ struct route {
     int made_status;   /* of a success */
     const char *allow; /* this method is not served here, these are: 405 */
     bool is_events;
-    bool is_admins;                   /* only on the operator's socket */
+    bool is_admins;                   /* for operators alone */
     const struct exchange_kind *kind; /* NULL: a request of the wire */
     int operation;                    /* the kind's own */
     const void *of_kind;              /* the same */
@@ -83,12 +83,13 @@ struct exchange {
     bool waits;            /* the client sends the body after a 100 */
     bool hangs_up;         /* after the answer: what follows cannot be trusted */
     bool is_head;          /* the answer has no body, whatever its head says */
-    bool is_admins;        /* it came through the operator's socket */
+    bool is_admins;        /* it is an operator's (admin_claims) */
     bool held;             /* the body is not read now */
     bool sends;            /* its kind writes the answer */
     struct owner *owner, *quota;
-    char from[NET_TEXT]; /* its address, or "operator" */
-    char *traceparent;   /* of its head; NULL: none */
+    struct rights *rights; /* a reference; NULL: all of the owner's */
+    char from[NET_TEXT];   /* its address, or "operator" */
+    char *traceparent;     /* of its head; NULL: none */
     int64_t expires_at_ms;
     struct call *call;          /* in progress */
     struct admin_wait *waiting; /* the same, for a request of the operator */
@@ -99,6 +100,8 @@ struct exchange {
     char *origin;      /* gets CORS headers; NULL for none */
     /* events */
     bool streams, starts, ended;
+    bool watches;        /* an operator's (admin_state.h) */
+    char *watched_owner; /* of those; NULL for all */
     bool is_whole;       /* nothing is sent until it has ended; then the answer, in one piece */
     bool breaks;         /* ended with an error: the connection is cut */
     bool lost;           /* whole: the awaited end will not come */
@@ -115,7 +118,12 @@ struct exchange {
 
 static inline struct asker http_asker(struct exchange *x)
 {
-    return (struct asker){x->owner, x->quota, NULL, x->from, x->traceparent};
+    return (struct asker){.owner = x->owner,
+                          .quota = x->quota,
+                          .from = x->from,
+                          .rights = x->rights,
+                          .expires_at_ms = x->expires_at_ms,
+                          .traceparent = x->traceparent};
 }
 
 /* Whether the path belongs to the API. */
@@ -132,6 +140,7 @@ void http_api_closed(struct exchange *x); /* frees it; NULL is allowed */
 enum method http_method(struct lws *wsi);
 const struct route *http_route_find(struct exchange *x, enum method method, const char *path);
 void http_api_make_guest(struct exchange *x);
+void http_api_take_handover(struct exchange *x);
 /* Stops reading the body, or reads it again. */
 void http_api_hold(struct exchange *x, bool hold);
 /* The answer has been written. */

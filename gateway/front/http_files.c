@@ -204,6 +204,9 @@ static const char *find_upload_fault(struct exchange *x, struct http_file *own,
                                      struct upload_plan *plan, enum error *ret)
 {
     uint64_t most = (uint64_t)x->front->config->rim_limits.file_mib << 20;
+    *ret = ERR_NOT_FOUND;
+    if (!rights_allow(x->rights, str_of(x->conversation_id), STR_NULL, RIGHT_ASK))
+        return NO_SUCH_FILE;
     *ret = ERR_UNSUPPORTED;
     if (most == 0)
         return "files are not taken here";
@@ -288,9 +291,12 @@ static void read_piece(struct http_file *own)
 static void ask_file(struct http_file *own, store_query_fn done)
 {
     const struct exchange *x = own->x;
+    struct str conversation = str_of(x->conversation_id);
+    if (!rights_allow(x->rights, conversation, STR_NULL, RIGHT_READ))
+        conversation = STR("-"); /* none has this id: the same look-up, and the same answer */
     struct query q = {.kind = QUERY_FILE,
                       .owner = str_of(x->owner->name),
-                      .conversation_id = str_of(x->conversation_id),
+                      .conversation_id = conversation,
                       .key = str_of(x->task_id)};
     own->asking = true;
     hub_query(x->front->hub, &q, done, own);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "gateway/front/admin.h"
+#include "gateway/front/admin_state.h"
 #include "gateway/front/http_api.h"
 #include "gateway/front/lws_quirks.h"
 
@@ -14,7 +15,7 @@
 
 static const struct route routes[] = {
     {WIRE(POST, "/v1/conversations/{c}/tasks", VERB_CHAT, "", 201)},
-    {WIRE(GET, "/v1/conversations", VERB_CONVERSATIONS, "limit before", 200)},
+    {WIRE(GET, "/v1/conversations", VERB_CONVERSATIONS, "limit before pinned archived", 200)},
     {WIRE(DELETE, "/v1/conversations/{c}", VERB_DELETE, "", 200)},
     {WIRE(PATCH, "/v1/conversations/{c}", VERB_TITLE, "", 200)},
     {WIRE(GET, "/v1/conversations/{c}/tasks", VERB_TASKS, "limit before status turns", 200)},
@@ -39,11 +40,23 @@ static const struct route routes[] = {
     {WIRE(GET, "/v1/conversations/{c}/schedules", VERB_SCHEDULES, "limit before", 200)},
     {WIRE(PATCH, "/v1/schedules", VERB_RESCHEDULE, "", 200)},
     {WIRE(DELETE, "/v1/schedules", VERB_UNSCHEDULE, "schedule_id", 200)},
+    {WIRE(POST, "/v1/conversations/{c}/shares", VERB_SHARE, "", 201)},
+    {WIRE(GET, "/v1/conversations/{c}/shares", VERB_SHARES, "limit before", 200)},
+    {WIRE(GET, "/v1/shares", VERB_SHARES, "limit before", 200)},
+    {WIRE(DELETE, "/v1/shares", VERB_UNSHARE, "share_id", 200)},
+    {WIRE(POST, "/v1/handover", VERB_HANDOVER, "", 201)},
+    {WIRE(POST, "/v1/conversations/{c}/pin", VERB_PIN, "", 200)},
+    {WIRE(POST, "/v1/conversations/{c}/archive", VERB_ARCHIVE, "", 200)},
+    {OWN(POST, "/v1/handover/token", http_api_take_handover)},
     {OWN(POST, "/v1/guest", http_api_make_guest)},
     {OWN(POST, "/v1/admin/kick", admin_kick), .is_admins = true},
     {OWN(POST, "/v1/admin/revoke", admin_revoke), .is_admins = true},
     {OWN(POST, "/v1/admin/unrevoke", admin_unrevoke), .is_admins = true},
     {OWN(GET, "/v1/admin/revocations", admin_revocations), .is_admins = true},
+    {OWN(GET, "/v1/admin/nodes", admin_nodes), .is_admins = true},
+    {OWN(GET, "/v1/admin/state", admin_state), .is_admins = true},
+    {OWN(GET, "/v1/admin/watch", admin_watch), .is_admins = true},
+    {OWN(POST, "/v1/admin/drain", admin_stop), .is_admins = true},
 };
 
 static const enum lws_token_indexes uri_of[] = {

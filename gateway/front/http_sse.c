@@ -56,13 +56,13 @@ void sse_follow(struct exchange *x, struct request *req)
         return;
     }
     session_init(&x->session, x->front->hub, &sse_ops, x);
-    session_adopt(&x->session, x->owner, x->quota, x->expires_at_ms);
+    struct asker who = http_asker(x);
+    who.session = &x->session;
+    session_adopt(&x->session, &who);
     x->streams = true;
     x->is_plain = http_is_1_0(x->wsi);
     list_push(&x->front->streams, &x->all);
     x->session.from = x->from;
-    struct asker who = http_asker(x);
-    who.session = &x->session;
     struct call *c = hub_request(x->front->hub, &who, req, on_resumed, x);
     if (c)
         x->call = c;

@@ -4,6 +4,7 @@
 
 #include "core/call.h"
 #include "gateway/links/links_private.h"
+#include "proto/rights.h"
 
 struct away {
     struct on_link on;
@@ -21,6 +22,14 @@ struct away_call {
 static struct str text_or_none(const char *text)
 {
     return text ? str_of(text) : STR("");
+}
+
+static void put_rights(struct link_frame *f, const struct rights *rights)
+{
+    if (!rights)
+        return;
+    f->text[LINK_RIGHTS] = rights->json;
+    f->text[LINK_GRANT] = rights->grant_id;
 }
 
 static struct link *find_link(struct links *l, struct str owner)
@@ -57,10 +66,12 @@ static struct away *open_away(void *arg, struct session *s)
     l->stats.away++;
     struct link_frame f = {.kind = LINK_OPEN, .id = a->on.id};
     f.flags = s->ops->authenticate ? LINK_IS_SOCKET : 0;
+    f.flags |= s->strict ? LINK_IS_STRICT : 0;
     f.number[0] = (uint64_t)s->expires_at_ms;
-    f.text[0] = str_of(s->owner->name);
-    f.text[1] = str_of(s->quota->name);
-    f.text[2] = text_or_none(s->from);
+    f.text[LINK_OWNER] = str_of(s->owner->name);
+    f.text[LINK_QUOTA] = str_of(s->quota->name);
+    f.text[LINK_FROM] = text_or_none(s->from);
+    put_rights(&f, s->rights);
     link_say(k, &f);
     return a;
 }
@@ -122,10 +133,12 @@ static bool request_away(void *arg, struct call *c)
     l->stats.requests_out++;
     struct link_frame f = {.kind = LINK_REQUEST, .id = ac->on.id};
     f.number[0] = s ? ((struct on_link *)s->away)->id : 0;
-    f.text[0] = str_of(c->owner->name);
-    f.text[1] = str_of(c->quota->name);
-    f.text[2] = text_or_none(c->from);
-    f.text[3] = text_or_none(c->traceparent);
+    f.number[1] = (uint64_t)c->expires_at_ms;
+    f.text[LINK_OWNER] = str_of(c->owner->name);
+    f.text[LINK_QUOTA] = str_of(c->quota->name);
+    f.text[LINK_FROM] = text_or_none(c->from);
+    f.text[LINK_TRACE] = text_or_none(c->traceparent);
+    put_rights(&f, c->rights);
     size_t begun = link_begin(&k->out, &f);
     request_encode(&c->req, &k->out);
     link_end(&k->out, begun);

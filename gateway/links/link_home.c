@@ -5,7 +5,9 @@
 #include <stdlib.h>
 
 #include "core/call.h"
+#include "core/grant.h"
 #include "gateway/links/links_private.h"
+#include "proto/rights.h"
 
 #define FLAGS_AT LINK_HEAD /* of an OUT frame */
 
@@ -159,7 +161,8 @@ static struct remote *find_remote(struct link *k, uint64_t id)
     return on ? container_of(on, struct remote, on) : NULL;
 }
 
-static void ask_hub(struct link *k, const struct link_frame *f, struct request *req)
+static void ask_hub(struct link *k, const struct link_frame *f, struct rights *rights,
+                    struct request *req)
 {
     struct hub *h = k->links->o.hub;
     struct remote *r = f->number[0] ? find_remote(k, f->number[0]) : NULL;
@@ -169,13 +172,19 @@ static void ask_hub(struct link *k, const struct link_frame *f, struct request *
     rc->on.id = f->id;
     link_register(k, &k->requests, &k->all_requests, &rc->on);
     k->links->stats.requests_in++;
-    snprintf(from, sizeof from, "%.*s", (int)f->text[2].n, f->text[2].p);
-    snprintf(trace, sizeof trace, "%.*s", (int)f->text[3].n, f->text[3].p);
-    struct owner *owner = owner_ref(h, f->text[0]), *quota = owner_ref(h, f->text[1]);
+    snprintf(from, sizeof from, "%.*s", (int)f->text[LINK_FROM].n, f->text[LINK_FROM].p);
+    snprintf(trace, sizeof trace, "%.*s", (int)f->text[LINK_TRACE].n, f->text[LINK_TRACE].p);
+    struct owner *owner = owner_ref(h, f->text[LINK_OWNER]);
+    struct owner *quota = owner_ref(h, f->text[LINK_QUOTA]);
     if (r)
         r->asked++;
-    const struct asker who = {owner, quota, r ? &r->session : NULL, from[0] ? from : NULL,
-                              trace[0] ? trace : NULL};
+    const struct asker who = {.owner = owner,
+                              .quota = quota,
+                              .session = r ? &r->session : NULL,
+                              .from = from[0] ? from : NULL,
+                              .rights = rights,
+                              .expires_at_ms = (int64_t)f->number[1],
+                              .traceparent = trace[0] ? trace : NULL};
     struct call *c = hub_request(h, &who, req, remote_replied, rc);
     if (c)
         rc->call = c;
@@ -185,17 +194,37 @@ static void ask_hub(struct link *k, const struct link_frame *f, struct request *
 
 /* --- frames ----------------------------------------------------------------------------------- */
 
+/* False for rights that this version does not understand, which must not be widened. */
+static bool take_rights(struct link *k, const struct link_frame *f, struct rights **ret)
+{
+    struct js_doc *doc = &k->links->o.hub->doc;
+    struct str json = f->text[LINK_RIGHTS], grant = f->text[LINK_GRANT];
+    *ret = NULL;
+    if (json.n == 0)
+        return true;
+    if (js_parse(doc, json.p, json.n, JS_CLIENT) && js_type(doc, 0) == JS_OBJECT)
+        *ret = rights_read(doc, 0, grant.n ? grant : STR_NULL);
+    return *ret;
+}
+
+static bool is_withdrawn(struct hub *h, const struct link_frame *f)
+{
+    struct str owner = f->text[LINK_OWNER], grant = f->text[LINK_GRANT];
+    return revocations_have(&h->revocations, owner, h->clock.wall_ms) ||
+           (grant.n && !grant_find(h, owner, grant));
+}
+
 /* The home decides, whatever the front believes: the owner is served here, and is not revoked. */
 static bool home_refuses(struct link *k, const struct link_frame *f)
 {
     struct links *l = k->links;
     struct hub *h = l->o.hub;
-    if (!l->o.is_here(l->o.arg, f->text[0])) {
+    if (!l->o.is_here(l->o.arg, f->text[LINK_OWNER])) {
         l->stats.moved++;
         link_say(k, &(struct link_frame){.kind = LINK_MOVED, .id = f->id});
         return true;
     }
-    if (!revocations_have(&h->revocations, f->text[0], h->clock.wall_ms))
+    if (!is_withdrawn(h, f))
         return false;
     if (f->kind == LINK_OPEN)
         link_say(k, &(struct link_frame){
@@ -211,24 +240,37 @@ static bool owner_is_valid(struct str owner)
     return owner.n >= 1 && owner.n <= MAX_OWNER && !memchr(owner.p, 0, owner.n);
 }
 
+static bool asker_is_valid(const struct link_frame *f)
+{
+    return owner_is_valid(f->text[LINK_OWNER]) && owner_is_valid(f->text[LINK_QUOTA]);
+}
+
 static void take_open(struct link *k, const struct link_frame *f)
 {
     struct hub *h = k->links->o.hub;
-    if (!owner_is_valid(f->text[0]) || !owner_is_valid(f->text[1]) || find_remote(k, f->id)) {
+    struct rights *rights = NULL;
+    if (!asker_is_valid(f) || find_remote(k, f->id) || !take_rights(k, f, &rights)) {
         link_close(k, LINK_END_BROKEN, "a session that no front opens");
         return;
     }
-    if (home_refuses(k, f))
+    if (home_refuses(k, f)) {
+        rights_unref(rights);
         return;
+    }
     struct remote *r = xcalloc(sizeof *r);
     r->on.id = f->id;
     r->room = LINK_WINDOW;
-    snprintf(r->from, sizeof r->from, "%.*s", (int)f->text[2].n, f->text[2].p);
+    snprintf(r->from, sizeof r->from, "%.*s", (int)f->text[LINK_FROM].n, f->text[LINK_FROM].p);
     link_register(k, &k->sessions, &k->all_sessions, &r->on);
     k->links->stats.remote++;
-    struct owner *owner = owner_ref(h, f->text[0]), *quota = owner_ref(h, f->text[1]);
+    struct owner *owner = owner_ref(h, f->text[LINK_OWNER]);
+    struct owner *quota = owner_ref(h, f->text[LINK_QUOTA]);
+    const struct asker who = {
+        .owner = owner, .quota = quota, .rights = rights, .expires_at_ms = (int64_t)f->number[0]};
     session_init(&r->session, h, f->flags & LINK_IS_SOCKET ? &socket_ops : &reader_ops, r);
-    session_adopt(&r->session, owner, quota, (int64_t)f->number[0]);
+    session_adopt(&r->session, &who);
+    rights_unref(rights);
+    r->session.strict = f->flags & LINK_IS_STRICT;
     r->session.from = r->from[0] ? r->from : NULL;
     owner_unref(h, owner);
     owner_unref(h, quota);
@@ -262,26 +304,28 @@ static void take_in(struct remote *r, const struct link_frame *f)
     give_room(r);
 }
 
-static void take_request(struct link *k, const struct link_frame *f)
+static void take_home_request(struct link *k, const struct link_frame *f)
 {
     struct hub *h = k->links->o.hub;
     struct request req;
     struct request_fault fault;
-    if (!owner_is_valid(f->text[0]) || !owner_is_valid(f->text[1]) ||
-        link_find(&k->requests, f->id)) {
+    struct rights *rights = NULL;
+    if (!asker_is_valid(f) || link_find(&k->requests, f->id) || !take_rights(k, f, &rights)) {
         link_close(k, LINK_END_BROKEN, "a request that no front puts");
         return;
     }
     if (f->number[0] && !find_remote(k, f->number[0])) {
         link_say(k, &(struct link_frame){.kind = LINK_MOVED, .id = f->id});
+        rights_unref(rights);
         return; /* its session is over, or was never let in */
     }
-    if (home_refuses(k, f))
-        return;
-    if (request_decode(&h->doc, f->bytes, &req, &fault))
-        ask_hub(k, f, &req);
-    else
-        say_fault(k, f->id, &fault);
+    if (!home_refuses(k, f)) {
+        if (request_decode(&h->doc, f->bytes, false, &req, &fault))
+            ask_hub(k, f, rights, &req);
+        else
+            say_fault(k, f->id, &fault);
+    }
+    rights_unref(rights);
 }
 
 static void take_home_room(struct remote *r, uint64_t n)
@@ -299,7 +343,7 @@ void home_take(struct link *k, const struct link_frame *f)
     bool open = r && !r->over;
     switch (f->kind) {
     case LINK_OPEN: take_open(k, f); return;
-    case LINK_REQUEST: take_request(k, f); return;
+    case LINK_REQUEST: take_home_request(k, f); return;
     case LINK_IN:
         if (open)
             take_in(r, f);

@@ -36,7 +36,7 @@ static bool may_speak(void *arg)
     return cluster_is_trusted(((const struct front *)arg)->cluster);
 }
 
-static bool identify(void *arg, struct str token, struct identity *ret)
+static bool identify_later(void *arg, struct str token, struct identity *ret)
 {
     return front_identify(arg, token, STR_NULL, STR_NULL, ret);
 }
@@ -74,7 +74,7 @@ static bool open_all(struct neighbours *n, struct front *f)
                                     .home_of = home_of,
                                     .is_here = is_here,
                                     .may_speak = may_speak,
-                                    .identify = identify};
+                                    .identify = identify_later};
     if (wrong)
         snprintf(error, sizeof error, "cluster.secret_file: %s", wrong);
     else

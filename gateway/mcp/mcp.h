@@ -26,6 +26,7 @@
 #define MCP_ERROR_TEXT 512
 #define MCP_START_WAIT_MS 30000 /* a run waits so long for servers that are starting */
 
+struct lender;
 struct mcp;
 
 struct mcp_options {
@@ -35,6 +36,7 @@ struct mcp_options {
     struct clock *clock; /* its owner runs it; need not be open before mcp_start */
     struct secrets
         *secrets; /* gets those of environments and headers; NULL: nobody collects them */
+    const struct lender *lender; /* takes the files of results; NULL: they are not kept */
 };
 
 /* NULL with a sentence when a server's sandbox does not work here. */

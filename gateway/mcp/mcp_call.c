@@ -218,7 +218,7 @@ static bool is_another_open(const struct tool_job *job)
     for (const struct list *it = jobs->next; it != jobs; it = it->next) {
         const struct tool_job *other =
             list_item((struct list *)(uintptr_t)it, struct tool_job, node);
-        if (other != job && other->state != MCP_JOB_WAITING && other->state != MCP_JOB_OVER)
+        if (other != job && other->state != MCP_JOB_WAITING && other->state < MCP_JOB_GIVING)
             return true;
     }
     return false;
@@ -286,7 +286,7 @@ void mcp_jobs_fail(struct mcp_server *s, const char *why, bool waiting)
         job->request = 0;
         if (job->state == MCP_JOB_WAITING && waiting)
             fail_text(job, MCP_FAILED_UNAVAILABLE, "does not run: ", str_of(why), "");
-        else if (job->state != MCP_JOB_WAITING)
+        else if (job->state != MCP_JOB_WAITING && job->state != MCP_JOB_GIVING)
             fail_text(job, MCP_FAILED_LOST, "ended during the call: ", str_of(why), UNKNOWN);
     }
 }
@@ -302,9 +302,10 @@ void mcp_job_take_result(struct tool_job *job, const struct js_doc *doc, uint32_
     }
     bool good = mcp_content_put(doc, result, &text);
     mcp_output_cut(&text);
-    if (good)
+    bool waits = good && mcp_files_give(job, doc, result, buf_str(&text)); /* and then finishes */
+    if (good && !waits)
         mcp_job_finish(job, buf_str(&text));
-    else
+    else if (!good)
         mcp_job_fail(job, MCP_FAILED_TOOL, text.len ? buf_str(&text) : STR("the tool has failed"));
     buf_done(&text);
 }
@@ -350,7 +351,7 @@ void mcp_job_answered(struct tool_job *job, enum mcp_purpose purpose, const stru
                       const struct mcp_message *m)
 {
     job->request = 0;
-    if (job->state == MCP_JOB_OVER)
+    if (job->state >= MCP_JOB_GIVING)
         return;
     if (job->state == MCP_JOB_ASKING) /* it has not waited for the user */
         mcp_form_done(&job->form);
@@ -372,7 +373,7 @@ void mcp_job_lost(struct tool_job *job, const struct mcp_loss *loss)
     struct mcp_server *s = job->server;
     bool is_gone = s->era == MCP_LEGACY && (loss->status == 404 || loss->status == 400);
     job->request = 0;
-    if (job->state == MCP_JOB_OVER)
+    if (job->state >= MCP_JOB_GIVING)
         return;
     if (is_gone && !job->retried && !job->task_id) {
         job->retried = true;
@@ -502,6 +503,8 @@ static struct tool_job *call_start(const struct tool *tool, const struct tool_ca
                              .deadline.fire = on_deadline,
                              .pause.fire = job_on_pause,
                              .tell.fire = on_tell};
+    trace_keep(&job->trace, caller->trace);
+    mcp_files_caller(job, caller);
     e->list->refs++;
     list_push(&s->jobs, &job->node);
     arm_deadline(job);
@@ -514,11 +517,12 @@ static struct tool_job *call_start(const struct tool *tool, const struct tool_ca
 
 static void call_stop(struct tool_job *job)
 {
-    if (job->state != MCP_JOB_OVER)
+    if (job->state < MCP_JOB_GIVING)
         cancel_on_wire(job);
     disarm_job(job);
     list_remove(&job->node);
     mcp_list_drop(job->list);
+    mcp_files_done(job);
     mcp_form_done(&job->form);
     buf_done(&job->note);
     buf_done(&job->own_id);

@@ -208,6 +208,7 @@ enum mcp_job_state {
     MCP_JOB_CALLING, /* a request is open */
     MCP_JOB_ASKING,  /* the user is asked; its clocks stand */
     MCP_JOB_PAUSING, /* until a task is looked at again, or the call is repeated */
+    MCP_JOB_GIVING,  /* it went well, and its files are stored */
     MCP_JOB_OVER     /* done was called */
 };
 
@@ -220,6 +221,7 @@ struct tool_job {
     void *user;
     const struct tool_talk *talk;
     char *arguments;
+    struct trace_copy trace;
     enum mcp_job_state state;
     int64_t request; /* the open one; 0: none */
     int64_t token;   /* of its progress */
@@ -240,6 +242,9 @@ struct tool_job {
     struct buf inputs, responses; /* modern: what it wants to know, and the answers, as JSON */
     size_t at_input;
     struct buf request_state; /* as JSON; "" for none */
+
+    char *owner, *conversation_id, *file_key; /* of its files; NULL: nobody takes them */
+    struct mcp_gifts *gifts;                  /* NULL: none yet */
 };
 
 void mcp_call_init(struct tool *tool);   /* start, stop, asks, answer */
@@ -252,6 +257,13 @@ void mcp_job_fail(struct tool_job *job, enum mcp_failure kind, struct str why);
 void mcp_job_rest(struct tool_job *job, msec_t ms); /* pauses */
 void mcp_job_heard(struct tool_job *job);           /* the server shows that it is at work */
 void mcp_job_take_result(struct tool_job *job, const struct js_doc *doc, uint32_t result);
+/* mcp_files.c */
+#define MCP_GIFTS 16 /* files of one result */
+void mcp_files_caller(struct tool_job *job, const struct tool_caller *caller);
+/* True: the result has files, and the job finishes with text when they are stored. */
+bool mcp_files_give(struct tool_job *job, const struct js_doc *doc, uint32_t result,
+                    struct str text);
+void mcp_files_done(struct tool_job *job);
 /* mcp_task.c */
 void mcp_task_begin(struct tool_job *job, const struct js_doc *doc, uint32_t result);
 void mcp_task_look(struct tool_job *job);

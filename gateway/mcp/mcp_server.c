@@ -62,7 +62,8 @@ int64_t mcp_server_ask(struct mcp_server *s, const struct mcp_ask *ask)
                                     .version = HOLDFAST_VERSION,
                                     .method = ask->method,
                                     .params = ask->params,
-                                    .wants_progress = ask->wants_progress};
+                                    .wants_progress = ask->wants_progress,
+                                    .trace = ask->job ? trace_kept(&ask->job->trace) : NULL};
     buf_clear(&s->body);
     if (ask->purpose == MCP_FOR_INITIALIZE)
         mcp_put_initialize(&s->body, form.id, HOLDFAST_VERSION);

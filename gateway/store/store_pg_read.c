@@ -253,7 +253,8 @@ static int pg_list_conversations(struct pg_call *c, const struct query *q, struc
             .updated_at = pg_col_int(r, i, 3),
             .notices = (uint32_t)pg_col_int(r, i, 4),
             .unlisted = pg_col_int(r, i, 5) != 0,
-            .running = (uint32_t)pg_col_int(r, i, 6),
+            .flags = (unsigned)pg_col_int(r, i, 6),
+            .running = (uint32_t)pg_col_int(r, i, 7),
         };
     }
     PQclear(r);
@@ -275,6 +276,8 @@ static int pg_ask_conversations(struct pg_reader *r, const struct query *q, stru
     struct pg_call c;
     pg_begin(&c, &r->conn, q->before.p ? PG_ASK_CONVERSATIONS_BEFORE : PG_ASK_CONVERSATIONS);
     pg_text(&c, q->owner);
+    pg_int(&c, q->flags_asked);
+    pg_int(&c, q->flags);
     if (q->before.p)
         pg_text(&c, q->before);
     pg_int(&c, pg_rows_wanted(q));

@@ -101,21 +101,24 @@ static const char indexes_1[] =
 
 /* Several nodes: where each is, who is the home of a slot, and since when; and the newest id of the
  * nodes whose rows are gone.  Entries of the outbox from before have one home, that of slot 0. */
-static const char script_2[] =
-    "ALTER TABLE cluster ADD COLUMN newest_id bytea NOT NULL DEFAULT '';"
-    "ALTER TABLE nodes ADD COLUMN link bytea NOT NULL DEFAULT '',"
-    " ADD COLUMN version bytea NOT NULL DEFAULT '';"
-    "CREATE TABLE slots (slot bigint PRIMARY KEY, incarnation bigint,"
-    " moved bigint NOT NULL DEFAULT 0) WITH (fillfactor = 50);"
-    "INSERT INTO slots (slot) SELECT generate_series(0, 4095);"
-    "CREATE INDEX slots_moved ON slots (moved);"
-    "ALTER TABLE outbox ADD COLUMN slot bigint NOT NULL DEFAULT 0";
+static const char script_2[] = "ALTER TABLE cluster ADD COLUMN newest_id bytea NOT NULL DEFAULT '';"
+                               "ALTER TABLE nodes ADD COLUMN link bytea NOT NULL DEFAULT '',"
+                               " ADD COLUMN version bytea NOT NULL DEFAULT '';"
+                               "CREATE TABLE slots (slot bigint PRIMARY KEY, incarnation bigint,"
+                               " moved bigint NOT NULL DEFAULT 0) WITH (fillfactor = 50);"
+                               "INSERT INTO slots (slot) SELECT generate_series(0, 4095);"
+                               "CREATE INDEX slots_moved ON slots (moved);"
+                               "ALTER TABLE outbox ADD COLUMN slot bigint NOT NULL DEFAULT 0";
 _Static_assert(N_SLOTS == 4096, "script_2 has it");
+
+/* enum conversation_flag. */
+static const char script_3[] =
+    "ALTER TABLE conversations ADD COLUMN IF NOT EXISTS flags bigint NOT NULL DEFAULT 0;";
 
 struct script {
     const char *tables, *indexes; /* NULL: none */
 };
-static const struct script scripts[] = {{script_1, indexes_1}, {script_2, NULL}};
+static const struct script scripts[] = {{script_1, indexes_1}, {script_2, NULL}, {script_3, NULL}};
 
 /* --- columns ---------------------------------------------------------------------------------- */
 

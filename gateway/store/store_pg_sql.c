@@ -63,6 +63,7 @@ _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3, "CO
 
 #define CONVERSATION                                                                    \
     "SELECT c.conversation_id, c.title, c.agent, c.updated_at, c.notices, c.unlisted, " \
+    "c.flags, "                                                                         \
     "(SELECT count(*) FROM tasks t WHERE t.status < 2 AND t.owner = c.owner "           \
     "AND t.conversation_id = c.conversation_id) FROM conversations c "
 
@@ -126,6 +127,7 @@ static const char *const texts[PG_COUNT] = {
         "INSERT INTO nodes (incarnation, node, life, place, batch, newest_id, state, version) "
         "VALUES (?, ?, ?, ?, 0, ?, ?, ?)",
     [PG_NODE_LINK] = "UPDATE nodes SET link = ? WHERE incarnation = ? AND life = ?",
+    [PG_NODE_GOES] = "UPDATE nodes SET state = 1 WHERE incarnation = ? AND life = ? AND state = 0",
     [PG_BEAT_NEW] = "INSERT INTO beats (incarnation, beat, dead) VALUES (?, 0, 0)",
     [PG_BEAT] = "UPDATE beats SET beat = beat + 1 WHERE incarnation = ? AND dead = 0 RETURNING 1",
     [PG_NODE_LEAVE] = "WITH b AS (UPDATE beats SET dead = 1 WHERE incarnation = ?) "
@@ -178,12 +180,13 @@ static const char *const texts[PG_COUNT] = {
         "VALUES (?, ?, ?, 0, 0) ON CONFLICT DO NOTHING",
     [PG_CONVERSATION_SET] =
         "INSERT INTO conversations AS c (owner, conversation_id, title, agent, updated_at, notices, "
-        "unlisted) VALUES (?, ?, ?, ?, ?, (?::bigint = 2)::int, ?) "
+        "unlisted, flags) VALUES (?, ?, ?, ?, ?, (?::bigint = 2)::int, ?, ?) "
         "ON CONFLICT (owner, conversation_id) DO UPDATE SET "
         "title = CASE WHEN ? = 1 THEN coalesce(?3, c.title) ELSE coalesce(c.title, ?3) END, "
         "agent = coalesce(?4, c.agent), "
         "updated_at = CASE WHEN ?5 = 0 THEN c.updated_at ELSE ?5 END, "
-        "notices = CASE ?6 WHEN 0 THEN c.notices WHEN 1 THEN 0 ELSE c.notices + 1 END",
+        "notices = CASE ?6 WHEN 0 THEN c.notices WHEN 1 THEN 0 ELSE c.notices + 1 END, "
+        "flags = (c.flags & ~?::bigint) | ?8",
     [PG_MESSAGE_NEW] = "INSERT INTO messages (owner, conversation_id, message_id, task_id, role, "
                        "partial, created_at, content, parent_id, behind) "
                        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -393,9 +396,9 @@ static const char *const texts[PG_COUNT] = {
                                                       "p.parent_id") " END FROM path p",
     [PG_ASK_CONVERSATION] = CONVERSATION "WHERE c.owner = ? AND c.conversation_id = ?",
     [PG_ASK_CONVERSATIONS] = CONVERSATION
-    "WHERE c.owner = ? AND c.unlisted = 0" LIMITED("c.updated_at DESC, c.conversation_id DESC"),
+    "WHERE c.owner = ? AND c.unlisted = 0 AND (c.flags & ?) = ?" LIMITED("c.updated_at DESC, c.conversation_id DESC"),
     [PG_ASK_CONVERSATIONS_BEFORE] =
-        CONVERSATION "WHERE c.owner = ? AND c.unlisted = 0 AND (c.updated_at, c.conversation_id) < "
+        CONVERSATION "WHERE c.owner = ? AND c.unlisted = 0 AND (c.flags & ?) = ? AND (c.updated_at, c.conversation_id) < "
                      "(SELECT b.updated_at, b.conversation_id FROM conversations b "
                      "WHERE b.owner = ?1 AND b.conversation_id = ?)" LIMITED(
                          "c.updated_at DESC, c.conversation_id DESC"),

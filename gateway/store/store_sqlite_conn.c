@@ -78,7 +78,7 @@
 #define NEWEST_FIRST " ORDER BY t.task_id DESC"
 #define CONVERSATION                                                                 \
     "SELECT c.owner, c.conversation_id, c.title, c.agent, c.updated_at, c.notices, " \
-    "c.unlisted, c.tip, c.tip_task, c.crc, "                                         \
+    "c.unlisted, c.tip, c.tip_task, c.flags, c.crc, "                                \
     "(SELECT count(*) FROM tasks t INDEXED BY tasks_live_in WHERE t.status < 2 "     \
     "AND t.owner = c.owner AND t.conversation_id = c.conversation_id) FROM conversations c "
 
@@ -86,6 +86,7 @@
 #define SET_TITLE "CASE WHEN ?6 THEN coalesce(?3, title) ELSE coalesce(title, ?3) END"
 #define SET_AGENT "coalesce(?4, agent)"
 #define SET_UPDATED "CASE WHEN ?5 THEN ?5 ELSE updated_at END"
+#define SET_FLAGS "(flags & ~?10) | ?9"
 #define SET_NOTICES "CASE ?7 WHEN 0 THEN notices WHEN 1 THEN 0 ELSE notices + 1 END"
 
 static const char *const sql[STMT_COUNT] = {
@@ -118,22 +119,22 @@ static const char *const sql[STMT_COUNT] = {
         "INSERT INTO blocks (task_key, first, last, bytes, crc) VALUES (" SUMMED("?1,?2,?3,?4") ")",
     [STMT_CONVERSATION_ENSURE] =
         "INSERT INTO conversations (owner, conversation_id, updated_at, crc) "
-        "VALUES (?1,?2,?3, row_crc(?1,?2,NULL,NULL,?3,0,0,NULL,NULL)) ON CONFLICT DO NOTHING",
+        "VALUES (?1,?2,?3, row_crc(?1,?2,NULL,NULL,?3,0,0,NULL,NULL,0)) ON CONFLICT DO NOTHING",
     [STMT_CONVERSATION_SET] =
-        "INSERT INTO conversations (owner, conversation_id, title, agent, updated_at, notices, unlisted, crc) "
-        "VALUES (?1,?2,?3,?4,?5,?7 = 2,?8, row_crc(?1,?2,?3,?4,?5,?7 = 2,?8,NULL,NULL)) "
+        "INSERT INTO conversations (owner, conversation_id, title, agent, updated_at, notices, unlisted, "
+        "flags, crc) VALUES (?1,?2,?3,?4,?5,?7 = 2,?8,?9, row_crc(?1,?2,?3,?4,?5,?7 = 2,?8,NULL,NULL,?9)) "
         "ON CONFLICT (owner, conversation_id) DO UPDATE SET title = " SET_TITLE
         ", agent = " SET_AGENT ", updated_at = " SET_UPDATED ", notices = " SET_NOTICES
-        ", " CRC_IF_SOUND("crc", SQL_CONVERSATION,
+        ", flags = " SET_FLAGS ", " CRC_IF_SOUND("crc", SQL_CONVERSATION,
                           "owner, conversation_id, " SET_TITLE ", " SET_AGENT ", " SET_UPDATED
-                          ", " SET_NOTICES ", unlisted, tip, tip_task"),
+                          ", " SET_NOTICES ", unlisted, tip, tip_task, " SET_FLAGS),
     [STMT_MESSAGE_NEW] = "INSERT INTO messages (" SQL_MESSAGE
                          ", crc) VALUES (" SUMMED("?1,?2,?3,?4,?5,?6,?7,?8,?9,?10") ")",
     [STMT_TIP] = "SELECT " SQL_CONVERSATION
                  ", crc FROM conversations WHERE owner = ? AND conversation_id = ?",
     [STMT_TIP_SET] = "UPDATE conversations SET tip = ?3, tip_task = ?4, " CRC_IF_SOUND(
         "crc", SQL_CONVERSATION,
-        "owner, conversation_id, title, agent, updated_at, notices, unlisted, ?3, ?4")
+        "owner, conversation_id, title, agent, updated_at, notices, unlisted, ?3, ?4, flags")
         OF_CONVERSATION,
     [STMT_PLACE] = "SELECT parent_id, behind FROM messages" OF_CONVERSATION " AND message_id = ?3",
     /* The first one of several messages of a task, in all of these. */
@@ -332,11 +333,11 @@ static const char *const sql[STMT_COUNT] = {
         "WHERE t.owner = ? AND t.conversation_id = ? AND t.task_id = ? AND i.parts IS NOT NULL",
     [STMT_ASK_CONVERSATION] = CONVERSATION "WHERE c.owner = ? AND c.conversation_id = ?",
     [STMT_ASK_CONVERSATIONS] = CONVERSATION
-    "WHERE c.owner = ? AND c.unlisted = 0 ORDER BY c.updated_at DESC, c.conversation_id DESC",
+    "WHERE c.owner = ?1 AND c.unlisted = 0 AND (c.flags & ?2) = ?3 ORDER BY c.updated_at DESC, c.conversation_id DESC",
     [STMT_ASK_CONVERSATIONS_BEFORE] = CONVERSATION
-    "WHERE c.owner = ?1 AND c.unlisted = 0 AND (c.updated_at, c.conversation_id) < "
-    "(SELECT updated_at, conversation_id FROM conversations "
-    "WHERE owner = ?1 AND conversation_id = ?2) "
+    "WHERE c.owner = ?1 AND c.unlisted = 0 AND (c.flags & ?2) = ?3 AND "
+    "(c.updated_at, c.conversation_id) < (SELECT updated_at, conversation_id FROM conversations "
+    "WHERE owner = ?1 AND conversation_id = ?4) "
     "ORDER BY c.updated_at DESC, c.conversation_id DESC",
     /* Removed events disappear at once, even while their blocks wait to be collected. */
     [STMT_ASK_BLOCKS] =

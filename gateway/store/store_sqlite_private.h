@@ -239,7 +239,7 @@ _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3,
     " FROM files WHERE state < 2"
 /* The columns under a conversation's checksum, and under a message's. */
 #define SQL_CONVERSATION \
-    "owner, conversation_id, title, agent, updated_at, notices, unlisted, tip, tip_task"
+    "owner, conversation_id, title, agent, updated_at, notices, unlisted, tip, tip_task, flags"
 #define SQL_MESSAGE \
     "owner, conversation_id, message_id, task_id, role, partial, created_at, content, parent_id, behind"
 enum { /* their places in a row, from which the checksum follows */

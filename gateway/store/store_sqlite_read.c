@@ -291,8 +291,8 @@ static int ask_messages(struct sql_reader *r, const struct query *q, struct answ
     return status < 0 ? status : end;
 }
 
-/* Rows of owner, id, title, agent, updated_at, notices, unlisted, tip, tip_task, checksum,
- * running. */
+/* Rows of owner, id, title, agent, updated_at, notices, unlisted, tip, tip_task, flags,
+ * checksum, running. */
 static int list_conversations(struct sql_call *c, const struct query *q, struct answer *ret)
 {
     size_t bytes = 0;
@@ -304,7 +304,7 @@ static int list_conversations(struct sql_call *c, const struct query *q, struct 
             break;
         }
         bytes += next;
-        if (!sql_is_sound(c, 0, 0, 8)) {
+        if (!sql_is_sound(c, 0, 0, 9)) {
             int status = sql_conn_damaged(c->conn, "conversation %.*s is not as it was written",
                                           (int)id.n, id.p ? id.p : "");
             (void)sql_end(c);
@@ -317,7 +317,8 @@ static int list_conversations(struct sql_call *c, const struct query *q, struct 
         to->updated_at = sql_col_int(c, 4);
         to->notices = (uint32_t)sql_col_int(c, 5);
         to->unlisted = sql_col_int(c, 6) != 0;
-        to->running = (uint32_t)sql_col_int(c, 10);
+        to->running = (uint32_t)sql_col_int(c, 11);
+        to->flags = (unsigned)sql_col_int(c, 9);
     }
     return sql_end(c);
 }
@@ -336,6 +337,8 @@ static int ask_conversations(struct sql_reader *r, const struct query *q, struct
     struct sql_call c =
         sql_begin(&r->conn, q->before.p ? STMT_ASK_CONVERSATIONS_BEFORE : STMT_ASK_CONVERSATIONS);
     sql_text(&c, q->owner);
+    sql_int(&c, q->flags_asked);
+    sql_int(&c, q->flags);
     if (q->before.p)
         sql_text(&c, q->before);
     return list_conversations(&c, q, ret);

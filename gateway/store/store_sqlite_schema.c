@@ -249,8 +249,16 @@ static const char version_10[] =
     "(SELECT row_crc(i.task_key, i.input, i.metadata) FROM inputs i "
     "WHERE i.task_key = tasks.task_key) AND input_crc IS NOT NULL;";
 
+/* Conversations that are pinned or put away (enum conversation_flag). */
+#define CONVERSATION_9 CONVERSATION_7 ", tip, tip_task"
+static const char version_11[] =
+    "ALTER TABLE conversations ADD COLUMN flags INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE conversations SET crc = row_crc(" CONVERSATION_9 ", 0) "
+    "WHERE crc IS row_crc(" CONVERSATION_9 ");";
+
 const char *const schema_scripts[] = {version_1, version_2, version_3, version_4, version_5,
-                                      version_6, version_7, version_8, version_9, version_10};
+                                      version_6, version_7, version_8, version_9, version_10,
+                                      version_11};
 const int schema_version = (int)countof(schema_scripts);
 
 static int version_read(struct sql_conn *conn, int *ret)

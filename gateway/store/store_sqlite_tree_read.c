@@ -39,7 +39,7 @@ static int ask_tip(const struct turn_asked *a)
     struct sql_call c = asked_in(&r->conn, STMT_TIP, a->q);
     bool sound = true;
     if (sql_step(&c)) {
-        sound = sql_is_sound(&c, 0, 0, 8);
+        sound = sql_is_sound(&c, 0, 0, 9);
         a->ret->tip = arena_str(&a->ret->chunks, sql_col(&c, 7));
         a->ret->tip_task = arena_str(&a->ret->chunks, sql_col(&c, 8));
     }

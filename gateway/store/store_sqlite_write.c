@@ -172,6 +172,8 @@ static int apply_conversation(struct store_sqlite *s, const struct op *op)
     sql_int(&c, op->force);
     sql_int(&c, op->turns);
     sql_int(&c, op->unlisted);
+    sql_int(&c, op->flags_set);
+    sql_int(&c, op->flags_clear);
     return sql_run(&c);
 }
 

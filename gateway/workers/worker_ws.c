@@ -78,7 +78,7 @@ static void take_hello(struct worker_ws *ws, const struct worker_frame *frame)
     }
     struct owner *nobody = owner_ref(c->front->hub, STR("\x01"
                                                         "worker"));
-    session_adopt(&c->session, nobody, nobody, 0);
+    session_adopt(&c->session, &(struct asker){.owner = nobody, .quota = nobody});
     owner_unref(c->front->hub, nobody);
     c->session.keepalive_data = true; /* so that a worker notices a path that is dead */
     ws_is_known(c);

@@ -239,6 +239,7 @@ static void a2a_say(struct a2a_stream *s, const struct face_event *e, const stru
     case EVENT_PROGRESS:
     case EVENT_CHILD:
     case EVENT_MESSAGE:
+    case EVENT_FILE:
     case EVENT_CUSTOM: put_other(s, e, to); break;
     case EVENT_TASK_RESUMED: a2a_resumed(s, e, to); break;
     case EVENT_TASK_COMPLETED: on_terminal(s, A2A_COMPLETED, e, to); break;

@@ -35,7 +35,7 @@ struct acp_stream {
     char *task_id, *conversation_id;
     struct str skip_to; /* only what comes after the answer to this question is told */
     enum acp_run run;
-    uint64_t message; /* seq of the run's first event */
+    uint64_t message;           /* seq of the run's first event */
     struct face_said all, last; /* the text of the turn, and of its last message */
     struct acp_question questions[MOST_QUESTIONS]; /* in the order of their events */
     size_t n_questions;
@@ -167,6 +167,20 @@ static void acp_put_other(struct acp_stream *s, const struct face_event *e,
     js_put_key(out, "data");
     js_copy(e->doc, 0, out);
     end_notification(s, to);
+}
+
+static void acp_put_file(struct acp_stream *s, const struct face_event *e,
+                         const struct face_sink *to)
+{
+    s->run = RUN_NONE;
+    struct buf *out = begin_update(s, "agent_message_chunk");
+    js_put_raw(out, "content", STR("{\"type\":\"resource_link\""));
+    face_put_file_path(out, "uri", str_of(s->conversation_id), e);
+    face_copy(out, "name", e, "name", STR("\"\""));
+    face_copy(out, "mimeType", e, "media_type", STR("null"));
+    face_copy(out, "size", e, "size", STR("null"));
+    buf_putc(out, '}');
+    end_update(s, to);
 }
 
 /* An agent of kind `acp` has those of its updates in such events that have no place of our own. */
@@ -459,6 +473,7 @@ static void acp_say(struct acp_stream *s, const struct face_event *e, const stru
     case EVENT_INPUT_RECEIVED: acp_on_answer(s, e, to); break;
     case EVENT_FINAL_ANSWER: acp_final_answer(s, e, to); break;
     case EVENT_CUSTOM: on_custom(s, e, to); break;
+    case EVENT_FILE: acp_put_file(s, e, to); break;
     case EVENT_PROGRESS:
     case EVENT_CHILD:
     case EVENT_MESSAGE: acp_put_other(s, e, to); break;

@@ -436,6 +436,7 @@ static void tell_event(struct ag_ui_stream *s, const struct face_event *e,
     case EVENT_TOOL_RESULT: on_tool_result(s, e, to); break;
     case EVENT_PROGRESS: on_progress(s, e, to); break;
     case EVENT_CHILD: put_custom(s, "holdfast.child", e, to); break;
+    case EVENT_FILE: put_custom(s, "holdfast.file", e, to); break;
     case EVENT_MESSAGE: put_custom(s, "holdfast.message", e, to); break;
     case EVENT_INPUT_REQUIRED: on_input_required(s, e, to); break;
     case EVENT_INPUT_RECEIVED: on_input_received(s, e, to); break;

@@ -12,7 +12,7 @@ enum run { RUN_NONE, RUN_TEXT, RUN_THINKING };
 
 struct ai_sdk_stream {
     struct face_stream face;
-    char *task_id;
+    char *task_id, *conversation_id;
     struct str skip_to; /* the answer that ends the skipping; NULL: skip nothing */
     enum run run;
     uint32_t n_runs; /* ids of parts */
@@ -193,6 +193,17 @@ static void put_data(struct ai_sdk_stream *s, const char *type, const char *id,
     put(s, to);
 }
 
+static void ai_sdk_file(struct ai_sdk_stream *s, const struct face_event *e,
+                        const struct face_sink *to)
+{
+    end_run(s, to);
+    begin_step(s, false, to);
+    struct buf *out = chunk(s, "file");
+    face_put_file_path(out, "url", str_of(s->conversation_id), e);
+    face_copy(out, "mediaType", e, "media_type", STR("\"application/octet-stream\""));
+    put(s, to);
+}
+
 static void ai_sdk_input_required(struct ai_sdk_stream *s, const struct face_event *e,
                                   const struct face_sink *to)
 {
@@ -288,6 +299,7 @@ static void say(struct ai_sdk_stream *s, const struct face_event *e, const struc
     case EVENT_MESSAGE: put_data(s, "data-message", NULL, e, to); break;
     case EVENT_INPUT_REQUIRED: ai_sdk_input_required(s, e, to); break;
     case EVENT_INPUT_RECEIVED: on_input_received(s, e, to); break;
+    case EVENT_FILE: ai_sdk_file(s, e, to); break;
     case EVENT_CUSTOM: put_data(s, "data-custom", NULL, e, to); break;
     case EVENT_FINAL_ANSWER: ai_sdk_final_answer(s, e, to); break;
     case EVENT_TASK_COMPLETED: on_completed(s, e, to); break;
@@ -355,6 +367,7 @@ static struct face_stream *ai_sdk_make(const struct face_task *task)
     struct ai_sdk_stream *s = xcalloc(sizeof *s);
     s->face.ops = &ai_sdk_ops;
     s->task_id = xstrdup(task->task_id);
+    s->conversation_id = xstrdup(task->conversation_id);
     s->skip_to = str_own(task->after_answer);
     return &s->face;
 }
@@ -367,6 +380,7 @@ static void ai_sdk_free(struct face_stream *face)
     buf_done(&s->json);
     str_free(&s->skip_to);
     free(s->task_id);
+    free(s->conversation_id);
     free(s);
 }
 

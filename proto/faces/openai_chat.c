@@ -273,6 +273,7 @@ static void openai_event(struct face_stream *face, const struct face_event *e,
     case EVENT_MESSAGE:
     case EVENT_INPUT_REQUIRED:
     case EVENT_INPUT_RECEIVED:
+    case EVENT_FILE:
     case EVENT_CUSTOM: put_event(s, e, to); break;
     case EVENT_FINAL_ANSWER: chat_final_answer(s, e, to); break;
     case EVENT_TASK_COMPLETED: chat_completed(s, e, to); break;

@@ -508,6 +508,7 @@ static void tell_event(struct responses_stream *s, const struct face_event *e,
     case EVENT_PROGRESS:
     case EVENT_CHILD:
     case EVENT_INPUT_RECEIVED:
+    case EVENT_FILE:
     case EVENT_CUSTOM: break;
     case EVENT_MESSAGE: end_run(s, to); break; /* a restart may withdraw what follows */
     case EVENT_TASK_RESUMED: responses_resumed(s, e, to); break;

@@ -83,11 +83,16 @@ static void put_client(struct buf *out, const char *key, const char *version)
 
 static void put_meta(struct buf *out, const struct mcp_request_form *f)
 {
-    if (f->era == MCP_LEGACY && !f->wants_progress)
+    if (f->era == MCP_LEGACY && !f->wants_progress && !f->trace)
         return;
     js_put_raw(out, "_meta", STR("{"));
     if (f->wants_progress)
         js_put_int(out, "progressToken", f->id);
+    if (f->trace) {
+        js_put_raw(out, "traceparent", STR("\""));
+        traceparent_put(out, f->trace);
+        buf_putc(out, '"');
+    }
     if (f->era == MCP_MODERN) {
         js_put_field(out, MCP_META "protocolVersion", STR(MCP_MODERN_VERSION));
         js_put_raw(out, MCP_META "clientCapabilities", STR(CAPABILITIES "," TASKS "}"));

@@ -14,6 +14,7 @@
 #define PROTO_MCP_MCP_MESSAGE_H
 
 #include "proto/js.h"
+#include "proto/trace.h"
 
 #define MCP_MODERN_VERSION "2026-07-28"
 #define MCP_LEGACY_VERSION "2025-11-25"
@@ -57,8 +58,9 @@ struct mcp_request_form {
     enum mcp_era era;
     const char *version; /* the gateway's */
     const char *method;
-    struct str params;   /* members, without braces; "" for none */
-    bool wants_progress; /* its token is the id */
+    struct str params;                 /* members, without braces; "" for none */
+    bool wants_progress;               /* its token is the id */
+    const struct trace_context *trace; /* "traceparent" of its _meta; NULL: none */
 };
 void mcp_put_request(struct buf *out, const struct mcp_request_form *form);
 void mcp_put_initialize(struct buf *out, int64_t id, const char *version);

@@ -202,7 +202,7 @@ static void test_reader_knows_when_it_is_through(void **state)
     struct client c = {.kit = front};
     struct owner *o = owner_ref(&front->hub, STR("anna"));
     session_init(&c.session, &front->hub, &reader_session_ops, &c);
-    session_adopt(&c.session, o, o, 0);
+    session_adopt(&c.session, &(struct asker){.owner = o, .quota = o});
     owner_unref(&front->hub, o);
     ask(&r, "anna", &c.session, VERB_CHAT, NULL, json("{'message':'hi'}"));
     AWAIT(r.n == 1 && has_got(&c, "task.started"));

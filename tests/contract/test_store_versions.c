@@ -52,6 +52,9 @@ static void write_old_sums(sqlite3 *db, int version)
         {7, 8,
          "UPDATE conversations SET crc = row_crc(owner, conversation_id, title, agent, "
          "updated_at, notices, unlisted)"},
+        {9, 10,
+         "UPDATE conversations SET crc = row_crc(owner, conversation_id, title, agent, "
+         "updated_at, notices, unlisted, tip, tip_task)"},
         {6, 8,
          "UPDATE tasks SET fixed_crc = row_crc(task_key, type, notify_on_complete, waits, "
          "created_at, owner, conversation_id, task_id, agent, name, description, "
@@ -179,7 +182,16 @@ static void test_every_older_version_becomes_this_one(void **state)
         put_file(f, "alice", "c-one", str_of(world_id(60)), "blob", "try", 9, 2000);
         put_conversation(f, "alice", "c-new", "hidden", false, 2000);
         f->batch->ops[f->batch->n_ops - 1].unlisted = true;
+        f->batch->ops[f->batch->n_ops - 1].flags_set = CONVERSATION_PINNED;
+        put_conversation(f, "alice", "c-one", NULL, false, 0);
+        f->batch->ops[f->batch->n_ops - 1].flags_set = CONVERSATION_ARCHIVED;
         commit(f);
+        assert_int_equal(
+            ask(f, about(QUERY_CONVERSATION, "alice", "c-new"))->conversations[0].flags,
+            CONVERSATION_PINNED);
+        assert_int_equal(
+            ask(f, about(QUERY_CONVERSATION, "alice", "c-one"))->conversations[0].flags,
+            CONVERSATION_ARCHIVED);
         assert_true(ask(f, about(QUERY_CONVERSATION, "alice", "c-new"))->conversations[0].unlisted);
         assert_non_null(newest_live(f)->context.p);
         assert_int_equal(newest_live(f)->mark, 17);

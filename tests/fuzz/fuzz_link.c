@@ -23,7 +23,7 @@ static void check_again(const struct link_frame *f)
     ASSERT(link_read(&bytes, LINK_MOST, &again) == LINK_READ && bytes.n == 0);
     ASSERT(again.kind == f->kind && again.id == f->id && again.flags == f->flags);
     ASSERT(again.number[0] == f->number[0] && again.number[1] == f->number[1]);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < LINK_TEXTS; i++)
         ASSERT(str_eq(again.text[i], f->text[i]));
     ASSERT(str_eq(again.bytes, f->bytes));
     buf_done(&out);
@@ -36,11 +36,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (link_read(&bytes, LINK_MOST, &f) == LINK_READ) {
         struct request req;
         struct request_fault fault;
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < LINK_TEXTS; i++)
             check_span(f.text[i], data, size);
         check_span(f.bytes, data, size);
         check_again(&f);
-        if (f.kind == LINK_REQUEST && request_decode(&doc, f.bytes, &req, &fault))
+        if (f.kind == LINK_REQUEST && request_decode(&doc, f.bytes, false, &req, &fault))
             request_done(&req);
     }
     return 0;

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from gateway import Gateway
-from holdfast import TERMINAL, Client, ids, names, text_of
+from holdfast import TERMINAL, Client, ids, names, stays, text_of
 from model_server import CLOSE, DONE, ModelServer, data, finish, head, reply, text
 
 
@@ -73,18 +73,6 @@ class World:
 
 def resumed(events):
     return [e["data"] for e in events if e["event"] == "task.resumed"]
-
-
-def stays(events):
-    """The text that is left by what task.resumed withdraws."""
-    out = []
-    for e in events:
-        if e["event"] == "token":
-            out.append((e["seq"], e["data"]["text"]))
-        if "retracts" in e["data"]:
-            out = [(seq, words) for seq, words in out if seq <= e["data"]["retracts"]]
-            assert len("".join(words for _, words in out)) == e["data"]["keep"]["text"]
-    return "".join(words for _, words in out)
 
 
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "stopped"])

@@ -27,6 +27,7 @@ KEPT = {
     "subscriptions": "test_subscriptions_are_limited",
     "store_mib_per_owner": "test_full_owner_is_refused_and_a_delete_makes_room",
     "schedules": "test_schedules_of_all_and_of_one_owner_are_bounded",
+    "shares_per_owner": "test_shares_over_http_and_their_bounds",
     "schedules_per_owner": "test_schedules_of_all_and_of_one_owner_are_bounded",
 }
 

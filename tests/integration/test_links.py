@@ -4,7 +4,6 @@ no owners of its own (cluster.front_only), so every client is at the wrong gatew
 import contextlib
 import json
 import pathlib
-import threading
 import time
 import types
 
@@ -13,7 +12,7 @@ import pytest
 import nodes
 import postgres
 import tokens
-from gateway import LATE_S, SCALE, WAIT_S, free_port, wait_until
+from gateway import LATE_S, free_port, wait_until
 from holdfast import Client, Closed, ids, new_id, text_of
 from relay import Relay
 
@@ -159,6 +158,21 @@ def test_guest_and_a_later_hello(pair):
         assert client.closing().code == 4401
 
 
+def test_narrowed_token_is_as_narrow_at_the_wrong_node(pair):
+    with client_of(pair.front) as client:
+        task, _ = client.finish({"token": "said"}, conversation="c-1")
+        token = tokens.token(client.owner, holdfast={"conversations": [{"id": "c-1", "rights": ["read"]}]})
+    with Client(pair.front, token=token) as reader:
+        assert reader.welcome["rights"]
+        assert reader.replay(task, 0)[-1]["event"] == "task.completed"
+        reader.refused("not_found", "cancel", **ids(task))
+        reader.refused("not_found", "history", conversation_id="c-2")
+    head = {"Authorization": "Bearer " + token, "Content-Type": "application/json"}
+    assert pair.front.http("GET", f"/v1/conversations/c-1/tasks/{task['task_id']}", None, head)[0] == 200
+    assert pair.front.http("GET", f"/v1/conversations/c-2/tasks/{task['task_id']}", None, head)[0] == 404
+    assert pair.front.http("POST", "/v1/conversations/c-1/tasks", '{"message":"[]"}', head)[0] == 404
+
+
 # -------------------------------------------------------------------- links that break
 
 
@@ -168,7 +182,7 @@ def wired(server, request):
     cluster = nodes.Nodes(server, request.node.name[:50])
     port = free_port()
     with Relay(types.SimpleNamespace(host="127.0.0.1", port=port)) as wire:
-        home = cluster.new("home", listen=f"127.0.0.1:{port}", advertise=f"127.0.0.1:{wire.port}").start()
+        home = cluster.new("home", {"listen": f"127.0.0.1:{port}", "advertise": f"127.0.0.1:{wire.port}"}).start()
         cluster.settled(1)
         yield types.SimpleNamespace(wire=wire, home=home, front=cluster.start_front("front"), cluster=cluster)
         cluster.close()
@@ -230,11 +244,11 @@ def test_link_that_is_slow(wired):
 
 
 def test_another_secret_is_refused(server, cluster):
-    home = cluster.new("home", listen="127.0.0.1:0").start()
+    home = cluster.new("home", {"listen": "127.0.0.1:0"}).start()
     cluster.settled(1)
     other = pathlib.Path(cluster.folder, "other")
     other.write_text(32 * "o", encoding="utf-8")
-    front = cluster.new("front", listen="127.0.0.1:0", front_only=True, secret_file=str(other)).start()
+    front = cluster.new("front", {"listen": "127.0.0.1:0", "front_only": True, "secret_file": str(other)}).start()
     front.logged("component=link event=ended", "how=refused", "the secrets differ")
     home.logged("component=link event=ended", "how=refused", "the secrets differ")
     client = Client(front, hello=False)
@@ -244,7 +258,7 @@ def test_another_secret_is_refused(server, cluster):
 
 
 def test_home_is_killed_and_its_readers_resume_at_the_next(cluster):
-    one, two = cluster.new("one", listen="127.0.0.1:0"), cluster.new("two", listen="127.0.0.1:0")
+    one, two = (cluster.new(name, {"listen": "127.0.0.1:0"}) for name in ("one", "two"))
     one.start(), two.start()
     cluster.settled(2)
     front = cluster.start_front("front")

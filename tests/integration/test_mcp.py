@@ -88,12 +88,14 @@ def test_each_server_is_spoken_to_in_its_version(talk, folder):
 def test_results_of_every_kind(talk, era):
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"},
              {"type": "image", "mimeType": "image/png", "data": "AAAA"}]
-    got, _ = talk.finish(
+    got, events = talk.finish(
         era,
         steps(era, {"result": {"content": parts}}),
         steps(era, {"result": {"content": [{"type": "text", "text": "no luck"}], "isError": True}}),
         steps(era, {"error": {"code": -32602, "message": "bad arguments"}}),
         steps(era, {"result": {"content": [], "structuredContent": {"n": 1}}}))
+    [file] = data(events, "file")
+    assert (file["call_id"], file["media_type"], file["size"]) == ("c0", "image/png", 3)
     assert got == {"c0": ("a\nb\n[image: image/png, 3 bytes]", False), "c1": ("no luck", True),
                    "c2": ("bad arguments", True), "c3": ('{"n":1}', False)}
 

@@ -102,6 +102,8 @@ def test_everything(talk, model, name):
     assert got["c0"] == ("Echo: hi", False)
     assert got["c1"][1] and "Invalid arguments for tool echo" in got["c1"][0]
     assert "[image: image/png, 4 KiB]" in got["c2"][0]
+    [file] = data(events, "file")
+    assert (file["call_id"], file["media_type"]) == ("c2", "image/png") and file["size"] > 3000
     assert json.loads(got["c3"][0])["conditions"] == "Cloudy"
     assert "<demo://resource/dynamic/" in got["c4"][0]
     assert got["c5"] == ("Long running operation completed. Duration: 1 seconds, Steps: 2.", False)

@@ -15,6 +15,7 @@ from holdfast import new_id
 
 FAMILIES = {
     "holdfast_connections": "gauge",
+    "holdfast_trace_spans_total": "counter",
     "holdfast_closes_total": "counter",
     "holdfast_tasks": "gauge",
     "holdfast_events_total": "counter",

@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from gateway import SUPPORT, Gateway
-from holdfast import Client, ids, names, text_of
+from holdfast import Client, ids, names, stays, text_of
 from model_server import ModelServer
 from peers import Peer
-from test_http_again import hear, resumed, stays
+from test_http_again import hear, resumed
 from test_langgraph import THREAD, body, chunked, recorded, run_id
 from test_remote import asked
 

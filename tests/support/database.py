@@ -11,7 +11,7 @@ UNSEALED = """SELECT 1 FROM tasks t WHERE head >= first
 # The columns that the checksum of each table's rows covers; a task has three of its own, and its input's.
 SUMMED = {
     "marks": "next_key, newest_id",
-    "conversations": "owner, conversation_id, title, agent, updated_at, notices, unlisted, tip, tip_task",
+    "conversations": "owner, conversation_id, title, agent, updated_at, notices, unlisted, tip, tip_task, flags",
     "messages": "owner, conversation_id, message_id, task_id, role, partial, created_at, content, parent_id, behind",
     "request_keys": "owner, key, conversation_id, task_id, created_at",
     "journal": "row, bytes",

@@ -14,12 +14,17 @@ class Owner:
         guest = json.loads(gateway.http("POST", "/v1/guest")[2]) if not token else {"token": token, "owner": None}
         self.token, self.name = guest["token"], guest["owner"]
 
+    def open(self, method, path, body=None, headers=None):
+        """A connection that has asked; its user closes it."""
+        link = http.client.HTTPConnection(self.gateway.host, self.gateway.port, timeout=WAIT_S)
+        link.request(method, f"/v1/conversations/{path}", body,
+                     {"Authorization": f"Bearer {self.token}", **(headers or {})})
+        return link
+
     def ask(self, method, path, body=None, headers=None):
         """(status, headers by lower name, bytes)"""
-        link = http.client.HTTPConnection(self.gateway.host, self.gateway.port, timeout=WAIT_S)
+        link = self.open(method, path, body, headers)
         try:
-            link.request(method, f"/v1/conversations/{path}", body,
-                         {"Authorization": f"Bearer {self.token}", **(headers or {})})
             answer = link.getresponse()
             return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
         finally:

@@ -435,3 +435,15 @@ def names(events):
 
 def text_of(events, name="token"):
     return "".join(event["data"]["text"] for event in events if event["event"] == name)
+
+
+def stays(events):
+    """The text that is left by what task.resumed withdraws."""
+    out = []
+    for e in events:
+        if e["event"] == "token":
+            out.append((e["seq"], e["data"]["text"]))
+        if "retracts" in e["data"]:
+            out = [(seq, words) for seq, words in out if seq <= e["data"]["retracts"]]
+            assert len("".join(words for _, words in out)) == e["data"]["keep"]["text"]
+    return "".join(words for _, words in out)

@@ -282,7 +282,7 @@ static inline struct call *ask(struct told *r, const char *owner, struct session
     struct owner *o = owner_ref(&front->hub, str_of(owner));
     assert_true(request_from_body(&front->hub.doc, verb, STR("c"), str_of(task), str_of(body), &req,
                                   &fault));
-    const struct asker who = {o, o, s, "192.0.2.1", NULL};
+    const struct asker who = {.owner = o, .quota = o, .session = s, .from = "192.0.2.1"};
     struct call *c = hub_request(&front->hub, &who, &req, on_reply, r);
     owner_unref(&front->hub, o);
     return c;

@@ -241,6 +241,15 @@ static void test_agent_line_calls_fill_their_fields(void **state)
     assert_true(line.tree);
     decode_ok(json("{'call':'cancel','call_id':'c4','task_id':'T'}"));
     assert_false(line.tree);
+    decode_ok(json("{'call':'file','call_id':'c5','path':'/a b','name':'b','media_type':'c/d'}"));
+    assert_int_equal(line.kind, LINE_FILE);
+    assert_text(line.call_id, "c5");
+    assert_text(line.path, "/a b");
+    assert_text(line.name, "b");
+    assert_text(line.media_type, "c/d");
+    decode_ok(json("{'call':'file','call_id':'c5','path':''}"));
+    assert_null_span(line.name);
+    assert_null_span(line.media_type);
 }
 
 #define EVENT(name, data) "{\"event\":\"" name "\",\"data\":" data "}"
@@ -266,6 +275,7 @@ static const struct {
     {EVENT("task.started", "{}"), "only the gateway makes event \"task.started\""},
     {EVENT("task.completed", "{}"), "only the gateway makes event \"task.completed\""},
     {EVENT("task.failed", "{}"), "only the gateway makes event \"task.failed\""},
+    {EVENT("file", "{}"), "only the gateway makes event \"file\""},
     {EVENT("child", "{}"), "only the gateway makes event \"child\""},
     {EVENT("message", "{}"), "only the gateway makes event \"message\""},
     {EVENT("input_received", "{}"), "only the gateway makes event \"input_received\""},

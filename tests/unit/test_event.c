@@ -59,14 +59,15 @@ static void test_event_names_are_those_of_the_wire(void **state)
         "task.created", "task.started", "task.resumed",   "thinking",
         "token",        "tool_call",    "tool_result",    "progress",
         "child",        "message",      "input_required", "input_received",
-        "custom",       "final_answer", "task.completed", "task.failed"};
+        "custom",       "file",         "final_answer",   "task.completed",
+        "task.failed"};
     assert_int_equal(N_EVENT_TYPES, countof(names));
     for (size_t i = 0; i < countof(names); i++) {
         enum event_type event = EVENT_TOKEN;
         assert_string_equal(event_name((enum event_type)i), names[i]);
         assert_true(event_find(str_of(names[i]), &event));
         assert_int_equal(event, i);
-        assert_int_equal(event_is_terminal(event), i >= 14);
+        assert_int_equal(event_is_terminal(event), i >= 15);
     }
     enum event_type untouched = EVENT_CHILD;
     assert_false(event_find(STR("tok"), &untouched));

@@ -267,6 +267,104 @@ static void test_hub_call_that_waits_for_the_budget_begins_after_a_restart(void 
     client_free(c);
 }
 
+/* The next gateway is ready, and its store takes its time with the history that the run needs: the
+ * question is answered meanwhile, and then the run begins. */
+static struct run *answer_before_the_run(struct kit *k, struct client **c, const char *task,
+                                         const char *answer)
+{
+    int status = 1;
+    size_t before = k->n_runs;
+    client_free(*c);
+    buf_clear(&begun);
+    buf_puts(&begun, "");
+    kit_close_hub(k);
+    kit_open_hub(k);
+    hub_restore(&k->hub, kit_on_ready, &status);
+    while (status != 0) {
+        kit_turn(k);
+        assert_true(kit_step(k));
+    }
+    kit_turn(k);
+    while (store_inline_next(k->inline_store) != QUERY_PATH)
+        assert_true(kit_step(k));
+    assert_true(store_inline_hold(k->inline_store, false));
+    *c = client_new(k, "ann");
+    client_ask(*c, "respond", "c", task, answer);
+    client_await(*c, json("'ok','id':'q'"));
+    kit_settle(k);
+    assert_int_equal(k->n_runs, before);
+    assert_string_equal(begun.bytes, "");
+    store_inline_release(k->inline_store);
+    kit_settle(k);
+    assert_int_equal(k->n_runs, before + 1);
+    return kit_run(k, before);
+}
+
+static void test_hub_approval_that_comes_before_the_run_is_heard(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    run_say(k, kit_run(k, 0), json(CALL("a", "asked")));
+    struct run *r =
+        answer_before_the_run(k, &c, task, json(",'input_id':'approve-1','answer':true"));
+    assert_string_equal(begun.bytes, json("asked(3){'n':1} "));
+    jobs[0].done(jobs[0].user, true, STR("done"));
+    kit_settle(k);
+    run_say(k, r, json(CALL("b", "asked")));
+    r = answer_before_the_run(k, &c, task, json(",'input_id':'approve-2','answer':false"));
+    assert_string_equal(begun.bytes, "");
+    assert_int_equal(n_times(&again.numbered, "did not approve"), 1);
+    assert_int_equal(n_times(&again.numbered, "tool_result"), 2);
+    assert_int_equal(n_times(&again.numbered, json("'type':'input'")), 0);
+    assert_int_equal(k->hub.stats.unknown_effects[0].n, 0);
+    run_end(k, r, RUN_DONE, "");
+    client_free(c);
+}
+
+#define TOLD(id) "{'event':'tool_call','data':{'call_id':'" id "','name':'look','arguments':{}}}"
+
+static void test_hub_budget_that_is_granted_before_the_run_is_heard(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    k->agents[0].has_budget = true;
+    k->agents[0].budget.tool_calls = 1;
+    const char *task = client_start(c, "c", "go");
+    struct run *r = kit_run(k, 0);
+    run_say(k, r, json(TOLD("a")));
+    run_say(k, r, json(TOLD("b")));
+    client_await(c, json("'input_id':'budget-1'"));
+    r = answer_before_the_run(k, &c, task, json(",'input_id':'budget-1','answer':true"));
+    run_say(k, r, json("{'event':'token','data':{'text':'on'}}"));
+    assert_true(r->wants_more);
+    run_say(k, r, json(TOLD("c"))); /* b was the first of the new budget */
+    client_ask(c, "resume", "c", task, json(",'after':0"));
+    client_await(c, json("'input_id':'budget-2'"));
+    r = answer_before_the_run(k, &c, task, json(",'input_id':'budget-2','answer':false"));
+    assert_int_equal(r->cancels, 1);
+    assert_int_equal(again.numbered.len, 0);
+    run_end(k, r, RUN_FAILED, "");
+    client_ask(c, "task", "c", task, "");
+    client_await(c, "agent_error: the budget is used up: 1 of 1 tool calls");
+    client_free(c);
+}
+
+static void test_hub_answer_that_comes_before_the_run_goes_to_it(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    run_say(k, kit_run(k, 0),
+            json("{'event':'input_required','data':{'input_id':'own','kind':'question',"
+                 "'prompt':'?'}}"));
+    struct run *r = answer_before_the_run(k, &c, task, json(",'input_id':'own','answer':'blue'"));
+    assert_int_equal(
+        n_times(&again.numbered, json("{'type':'input','input_id':'own','answer':'blue'}")), 1);
+    run_end(k, r, RUN_DONE, "");
+    client_free(c);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -278,6 +376,9 @@ int main(void)
         TEST(test_hub_call_with_a_secret_is_not_made_again),
         TEST(test_hub_call_of_a_task_that_is_cancelled_is_not_made_again),
         TEST(test_hub_call_that_waits_for_the_budget_begins_after_a_restart),
+        TEST(test_hub_approval_that_comes_before_the_run_is_heard),
+        TEST(test_hub_budget_that_is_granted_before_the_run_is_heard),
+        TEST(test_hub_answer_that_comes_before_the_run_goes_to_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ static void golden(const struct link_frame *f, const char *bytes, size_t n)
     assert_int_equal(read.flags, f->flags);
     for (int i = 0; i < 2; i++)
         assert_int_equal(read.number[i], f->number[i]);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < LINK_TEXTS; i++)
         assert_true(str_eq(read.text[i], f->text[i]));
     assert_true(str_eq(read.bytes, f->bytes));
 }
@@ -69,8 +69,8 @@ static void test_bytes_of_every_kind(void **state)
                                  .id = 0x01020304,
                                  .flags = LINK_IS_SOCKET,
                                  .number = {7},
-                                 .text = {STR("o"), STR("q"), STR("")}}),
-           "\x07\0\0\0\x04\x04\x03\x02\x01\x01\x07\x01o\x01q\0");
+                                 .text = {STR("o"), STR("q"), STR(""), STR("{}"), STR("g")}}),
+           "\x0c\0\0\0\x04\x04\x03\x02\x01\x01\x07\x01o\x01q\0\x02{}\x01g");
     GOLDEN((&(struct link_frame){.kind = LINK_IN, .id = 1, .number = {2}, .bytes = STR("{}")}),
            "\x03\0\0\0\x05\x01\0\0\0\x02{}");
     GOLDEN((&(struct link_frame){
@@ -80,13 +80,14 @@ static void test_bytes_of_every_kind(void **state)
            "\x03\0\0\0\x07\x01\0\0\0\x80\x80\x02");
     GOLDEN((&(struct link_frame){.kind = LINK_CLOSE, .id = 1, .number = {1001}}),
            "\x02\0\0\0\x08\x01\0\0\0\xe9\x07");
-    GOLDEN((&(struct link_frame){.kind = LINK_REQUEST,
-                                 .id = 2,
-                                 .number = {1},
-                                 .text = {STR("o"), STR("q"), STR("f"), STR("t")},
-                                 .bytes = STR("{}")}),
-           "\x0b\0\0\0\x09\x02\0\0\0\x01\x01o\x01q\x01"
-           "f\x01t{}");
+    GOLDEN(
+        (&(struct link_frame){.kind = LINK_REQUEST,
+                              .id = 2,
+                              .number = {1, 2},
+                              .text = {STR("o"), STR("q"), STR("f"), STR("r"), STR("g"), STR("t")},
+                              .bytes = STR("{}")}),
+        "\x10\0\0\0\x09\x02\0\0\0\x01\x02\x01o\x01q\x01"
+        "f\x01r\x01g\x01t{}");
     GOLDEN(
         (&(struct link_frame){.kind = LINK_REPLY, .id = 2, .text = {STR("x")}, .bytes = STR("{}")}),
         "\x05\0\0\0\x0a\x02\0\0\0\0\x01x{}");

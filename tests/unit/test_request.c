@@ -35,7 +35,7 @@ static bool decode(const char *line)
     size_t n = strlen(line);
     char *copy = xalloc(n);
     memcpy(copy, line, n);
-    bool ok = request_decode(&doc, (struct str){copy, n}, &request, &fault);
+    bool ok = request_decode(&doc, (struct str){copy, n}, false, &request, &fault);
     free(copy);
     return ok;
 }

@@ -18,6 +18,7 @@ static void check_same(const struct request *a, const struct request *b)
         SPAN(regenerate),  SPAN(message_id), SPAN(webhook),
         SPAN(webhook_id),  SPAN(content),    SPAN(input_id),
         SPAN(answer_text), SPAN(title),      SPAN(before),
+        SPAN(share_id),    SPAN(member),     SPAN(query),
         SPAN(schedule_id), SPAN(chat),       SPAN(cron),
         SPAN(time_zone)
 #undef SPAN
@@ -82,6 +83,16 @@ static const char *const lines[] = {
     "{'type':'schedules','limit':5}",
     "{'type':'reschedule','schedule_id':'s','paused':false}",
     "{'type':'unschedule','schedule_id':'s'}",
+    "{'type':'share','conversation_id':'c-1','task_id':'" TID
+    "','rights':['read','ask'],'actor':'a','expires_at':5}",
+    "{'type':'share','conversation_id':'c-1'}",
+    "{'type':'shares'}",
+    "{'type':'unshare','share_id':'s'}",
+    "{'type':'pin','conversation_id':'c-1','pinned':false}",
+    "{'type':'archive','conversation_id':'c-1','archived':true}",
+    "{'type':'conversations','pinned':true}",
+    "{'type':'search','query':'q'}",
+    "{'type':'handover'}",
 };
 
 static void test_every_verb(void **state)
@@ -92,11 +103,11 @@ static void test_every_verb(void **state)
         struct request again;
         struct buf encoded = {0};
         request_done(&request);
-        if (!request_decode(&doc, str_of(t_json(lines[i])), &request, &fault))
+        if (!request_decode(&doc, str_of(t_json(lines[i])), false, &request, &fault))
             fail_msg("%s: %s", lines[i], fault.message);
         seen[request.verb] = true;
         request_encode(&request, &encoded);
-        if (!request_decode(&doc, buf_str(&encoded), &again, &fault))
+        if (!request_decode(&doc, buf_str(&encoded), false, &again, &fault))
             fail_msg("%s: %s", encoded.bytes, fault.message);
         check_same(&request, &again);
         request_done(&again);
@@ -116,7 +127,7 @@ static void test_ids_of_a_path(void **state)
     assert_true(
         request_from_body(&doc, VERB_CANCEL, STR("c-1"), STR(TID), STR(""), &request, &fault));
     request_encode(&request, &encoded);
-    assert_true(request_decode(&doc, buf_str(&encoded), &again, &fault));
+    assert_true(request_decode(&doc, buf_str(&encoded), false, &again, &fault));
     check_same(&request, &again);
     request_done(&again);
     buf_done(&encoded);

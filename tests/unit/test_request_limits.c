@@ -6,7 +6,7 @@
 static bool decode(const char *line)
 {
     request_done(&request);
-    return request_decode(&doc, str_of(line), &request, &fault);
+    return request_decode(&doc, str_of(line), false, &request, &fault);
 }
 
 static char *ack_of(int n)

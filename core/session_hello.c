@@ -1,0 +1,194 @@
+/* The beginning of a session: hello and welcome, its rights, and the end of its token. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/grant.h"
+#include "core/home.h"
+#include "core/session.h"
+
+#define EXPIRING_MS 60000
+#define EXPIRY_CHECK_MS 30000
+
+static void arm_expiry(struct session *s)
+{
+    struct clock *c = &s->hub->clock;
+    if (!s->expires_at_ms)
+        return;
+    int64_t at = s->expiring_said ? s->expires_at_ms : s->expires_at_ms - EXPIRING_MS;
+    msec_t in = at > c->wall_ms ? at - c->wall_ms : 0;
+    /* The wall clock may be set (F40), while the timer counts elapsed time: so check again now and
+     * then. */
+    timer_arm(c, &s->timer, c->now_ms + (in < EXPIRY_CHECK_MS ? in : EXPIRY_CHECK_MS));
+}
+
+static void say_expiring(struct session *s)
+{
+    struct buf line = {0};
+    buf_puts(&line, "{\"type\":\"token_expiring\"");
+    js_put_int(&line, "expires_at", s->expires_at_ms);
+    buf_putc(&line, '}');
+    session_put_reply(s, &s->replies, buf_str(&line));
+    buf_done(&line);
+    s->expiring_said = true;
+}
+
+void session_on_timer(struct timer *timer)
+{
+    struct session *s = container_of(timer, struct session, timer);
+    int64_t now = s->hub->clock.wall_ms;
+    if (s->state == SESSION_HELLO) {
+        session_push_error(s, ERR_UNAUTHORIZED, STR_NULL, "no hello within 10 s");
+        session_close(s, CLOSE_UNAUTHORIZED);
+    } else if (s->expiring_said && now >= s->expires_at_ms) {
+        session_push_error(s, ERR_UNAUTHORIZED, STR_NULL, "the token has expired");
+        session_close(s, CLOSE_UNAUTHORIZED);
+    } else {
+        if (!s->expiring_said && now >= s->expires_at_ms - EXPIRING_MS)
+            say_expiring(s);
+        arm_expiry(s);
+    }
+}
+
+static void put_examples(struct buf *line, char *const *examples)
+{
+    if (!examples)
+        return;
+    js_put_raw(line, "examples", STR("["));
+    for (size_t i = 0; examples[i]; i++) {
+        if (i)
+            buf_putc(line, ',');
+        js_put_str(line, str_of(examples[i]));
+    }
+    buf_putc(line, ']');
+}
+
+void session_put_agents(struct buf *line, const struct hub *h)
+{
+    buf_putc(line, '[');
+    for (size_t i = 0; i < h->o.n_agents; i++) {
+        const struct agent *a = &h->o.agents[i];
+        buf_puts(line, i ? ",{" : "{");
+        js_put_field(line, "name", str_of(a->name));
+        js_put_field(line, "description", str_of(a->description));
+        put_examples(line, a->examples);
+        js_put_bool(line, "default", a->is_default);
+        buf_putc(line, '}');
+    }
+    buf_putc(line, ']');
+}
+
+static void welcome(struct session *s, struct str id, struct str guest_token)
+{
+    const struct hub *h = s->hub;
+    struct buf line = {0};
+    buf_puts(&line, "{\"type\":\"welcome\"");
+    if (id.p)
+        js_put_field(&line, "id", id);
+    js_put_field(&line, "owner", str_of(s->owner->name));
+    if (guest_token.n)
+        js_put_field(&line, "token", guest_token);
+    if (s->rights)
+        js_put_raw(&line, "rights", s->rights->json);
+    js_put_raw(&line, "server", STR("{\"name\":\"holdfast\""));
+    js_put_field(&line, "version", str_of(h->o.version));
+    buf_putc(&line, '}');
+    js_put_key(&line, "agents");
+    session_put_agents(&line, h);
+    js_put_raw(&line, "limits", STR("{"));
+    js_put_int(&line, "message_bytes", h->o.limits.message_bytes);
+    js_put_int(&line, "tasks_per_owner", h->o.limits.tasks_per_owner);
+    js_put_int(&line, "heartbeat_ms", HEARTBEAT_MS);
+    buf_puts(&line, "}}");
+    session_put_reply(s, &s->replies, buf_str(&line));
+    buf_done(&line);
+}
+
+static void set_expiry(struct session *s, int64_t expires_at_ms)
+{
+    s->expires_at_ms = expires_at_ms;
+    if (expires_at_ms && expires_at_ms <= s->hub->clock.wall_ms)
+        s->expires_at_ms +=
+            TOKEN_LEEWAY_S * 1000; /* it was accepted within the leeway, and lives as long */
+    s->expiring_said = false;
+    timer_disarm(&s->hub->clock, &s->timer);
+}
+
+static void take_rights(struct session *s, struct rights *rights)
+{
+    rights_unref(s->rights);
+    s->rights = rights;
+    grant_join(s);
+}
+
+void session_adopt(struct session *s, const struct asker *who)
+{
+    s->owner = who->owner;
+    s->quota = who->quota;
+    s->owner->refs++;
+    s->quota->refs++;
+    s->state = SESSION_OPEN;
+    take_rights(s, rights_ref(who->rights));
+    set_expiry(s, who->expires_at_ms);
+    arm_expiry(s);
+}
+
+/* The token of hello or, for a code that is good once, the one that it is exchanged for; which then
+ * is in the welcome. */
+static bool identify(struct session *s, const struct request *r, struct identity *ret)
+{
+    struct buf token = {0};
+    if (!r->handover.p)
+        return s->ops->authenticate(s, r->token, ret);
+    bool known = handover_take(s->hub, r->handover, &token);
+    if (!known)
+        snprintf(ret->error, sizeof ret->error, "the code is not valid");
+    known = known && s->ops->authenticate(s, buf_str(&token), ret);
+    if (known) {
+        buf_done(&ret->token);
+        ret->token = token;
+    } else {
+        buf_done(&token);
+    }
+    return known;
+}
+
+/* A connection stays one owner's, with the same rights. */
+static const char *why_not_same(const struct session *s, const struct identity *who)
+{
+    if (!s->owner)
+        return NULL;
+    if (!str_eq(str_of(s->owner->name), (struct str){who->owner, who->owner_len}))
+        return "the token is another owner's";
+    return rights_equal(s->rights, who->rights) ? NULL : "the token has other rights";
+}
+
+void session_hello(struct session *s, const struct request *r)
+{
+    struct identity who = {0};
+    const char *wrong = identify(s, r, &who) ? why_not_same(s, &who) : who.error;
+    if (wrong) {
+        session_push_error(s, ERR_UNAUTHORIZED, r->id, wrong);
+        session_close(s, CLOSE_UNAUTHORIZED);
+        rights_unref(who.rights);
+        buf_done(&who.token);
+        return;
+    }
+    bool first = !s->owner;
+    if (first) {
+        struct str name = {who.owner, who.owner_len};
+        s->owner = owner_ref(s->hub, name);
+        s->quota = owner_ref(s->hub, who.quota[0] ? str_of(who.quota) : name);
+    }
+    s->state = SESSION_OPEN;
+    s->keepalive_data = r->keepalive_data;
+    s->strict = r->strict;
+    take_rights(s, who.rights);
+    set_expiry(s, who.expires_at_ms);
+    if (!first || !home_is_away(s->hub, str_of(s->owner->name)) || away_open(s))
+        welcome(s, r->id, buf_str(&who.token));
+    if (first && s->hub->draining)
+        session_say_goaway(s);
+    if (!s->away && s->state == SESSION_OPEN) /* otherwise the home looks at it */
+        arm_expiry(s);
+    buf_done(&who.token);
+}
