@@ -195,7 +195,7 @@ static void ask_hub(struct link *k, const struct link_frame *f, struct rights *r
 /* --- frames ----------------------------------------------------------------------------------- */
 
 /* False for rights that this version does not understand, which must not be widened. */
-static bool take_rights(struct link *k, const struct link_frame *f, struct rights **ret)
+static bool take_asker_rights(struct link *k, const struct link_frame *f, struct rights **ret)
 {
     struct js_doc *doc = &k->links->o.hub->doc;
     struct str json = f->text[LINK_RIGHTS], grant = f->text[LINK_GRANT];
@@ -249,7 +249,7 @@ static void take_open(struct link *k, const struct link_frame *f)
 {
     struct hub *h = k->links->o.hub;
     struct rights *rights = NULL;
-    if (!asker_is_valid(f) || find_remote(k, f->id) || !take_rights(k, f, &rights)) {
+    if (!asker_is_valid(f) || find_remote(k, f->id) || !take_asker_rights(k, f, &rights)) {
         link_close(k, LINK_END_BROKEN, "a session that no front opens");
         return;
     }
@@ -310,7 +310,7 @@ static void take_home_request(struct link *k, const struct link_frame *f)
     struct request req;
     struct request_fault fault;
     struct rights *rights = NULL;
-    if (!asker_is_valid(f) || link_find(&k->requests, f->id) || !take_rights(k, f, &rights)) {
+    if (!asker_is_valid(f) || link_find(&k->requests, f->id) || !take_asker_rights(k, f, &rights)) {
         link_close(k, LINK_END_BROKEN, "a request that no front puts");
         return;
     }
