@@ -34,7 +34,7 @@ static struct str file_tool_text(const struct js_doc *doc, const char *name, str
     return buf_str(out);
 }
 
-static bool is_name(struct str name)
+static bool file_name_is_good(struct str name)
 {
     bool good = name.n <= MAX_FILE_NAME && utf8_valid(name);
     for (size_t i = 0; good && i < name.n; i++)
@@ -52,7 +52,7 @@ static const char *read_plan(const struct js_doc *doc, struct buf texts[3], stru
     struct str media_type = file_tool_text(doc, "media_type", &texts[2]);
     if (plan->path.n == 0 || plan->path.p[0] != '/' || memchr(plan->path.p, 0, plan->path.n))
         return "\"path\" must be an absolute path";
-    if (!is_name(plan->name))
+    if (!file_name_is_good(plan->name))
         return "\"name\" must be at most 255 bytes without a slash";
     if (media_type.n && !media_type_read(media_type, type))
         return "\"media_type\" is no media type of at most 127 bytes";
@@ -63,7 +63,7 @@ static const char *read_plan(const struct js_doc *doc, struct buf texts[3], stru
             at--;
         plan->name = (struct str){plan->path.p + at, plan->path.n - at};
     }
-    if (!is_name(plan->name))
+    if (!file_name_is_good(plan->name))
         plan->name = STR("");
     return NULL;
 }

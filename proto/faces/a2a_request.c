@@ -46,8 +46,8 @@ static struct str json(const struct a2a_reader *in, uint32_t node)
 
 /* --- a message -------------------------------------------------------------------------------- */
 
-static enum a2a_fault read_file(const struct a2a_reader *in, uint32_t part,
-                                struct face_parts *parts)
+static enum a2a_fault a2a_read_file(const struct a2a_reader *in, uint32_t part,
+                                    struct face_parts *parts)
 {
     uint32_t url = a2a_get(in, part, "url", JS_STRING), raw = a2a_get(in, part, "raw", JS_STRING);
     uint32_t name = a2a_get(in, part, "filename", JS_STRING);
@@ -65,7 +65,7 @@ static enum a2a_fault read_part(const struct a2a_reader *in, uint32_t part, size
                                 struct face_parts *parts)
 {
     if (a2a_get(in, part, "url", JS_STRING) || a2a_get(in, part, "raw", JS_STRING))
-        return read_file(in, part, parts);
+        return a2a_read_file(in, part, parts);
     uint32_t says = a2a_get(in, part, "text", JS_STRING);
     uint32_t data = a2a_get(in, part, "data", JS_OBJECT);
     uint32_t answer = data ? js_get(in->doc, data, "answer") : 0;

@@ -108,8 +108,8 @@ static int acp_read_list(const struct acp_reader *in, uint32_t params)
 }
 
 /* An image, a sound, or a resource with bytes; of a resource with text, the text. */
-static int read_file(const struct acp_reader *in, uint32_t block, uint32_t type,
-                     struct face_parts *parts)
+static int acp_read_file(const struct acp_reader *in, uint32_t block, uint32_t type,
+                         struct face_parts *parts)
 {
     const struct js_doc *d = in->doc;
     uint32_t resource = js_is(d, type, "resource") ? acp_get(in, block, "resource", JS_OBJECT) : 0;
@@ -163,7 +163,7 @@ static int read_block(const struct acp_reader *in, uint32_t block, struct face_p
     if ((is_text && !text) || (is_link && (!name || !uri)))
         return acp_wrong(in, ACP_PARAMS, "a block of \"prompt\" lacks its text, or name and uri");
     if (type && block_is_file(in->doc, type))
-        return read_file(in, block, type, parts);
+        return acp_read_file(in, block, type, parts);
     if (!is_text && !is_link)
         return acp_wrong(in, ACP_PARAMS,
                          "a block of \"prompt\" must be text, image, audio, resource or "

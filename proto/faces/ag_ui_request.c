@@ -68,7 +68,7 @@ static bool refuse_file(struct reader *in, const char *what)
 /* --- messages --------------------------------------------------------------------------------- */
 
 /* A part with a source, or one of before 1.0 (binary).  NULL, or what is wrong. */
-static const char *read_file(const struct js_doc *d, uint32_t part, struct face_parts *parts)
+static const char *ag_ui_read_file(const struct js_doc *d, uint32_t part, struct face_parts *parts)
 {
     uint32_t source = input_member(d, part, "source", JS_OBJECT), at = source ? source : part;
     uint32_t url = input_member(d, at, "url", JS_STRING);
@@ -101,7 +101,7 @@ static const char *put_content(const struct js_doc *d, uint32_t message, struct 
         if (parts && text)
             face_parts_text(parts, d, text);
         else if (parts && !wrong)
-            wrong = read_file(d, i, parts);
+            wrong = ag_ui_read_file(d, i, parts);
         if (text && out->len > begin)
             buf_putc(out, '\n');
         if (text)

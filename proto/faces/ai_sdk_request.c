@@ -42,7 +42,7 @@ static bool keep(struct reader *in, uint32_t object, const char *key, struct str
 
 /* --- the last message ------------------------------------------------------------------------- */
 
-static bool read_file(struct reader *in, uint32_t part, struct face_parts *parts)
+static bool read_file_part(struct reader *in, uint32_t part, struct face_parts *parts)
 {
     const struct js_doc *d = in->doc;
     const char *wrong = face_parts_url(parts, d, get(d, part, "url", JS_STRING),
@@ -61,7 +61,7 @@ static bool read_parts(struct reader *in, uint32_t message, struct face_parts *r
     for (uint32_t i = parts ? js_first(d, parts) : 0; parts && i < js_end(d, parts);
          i = js_next(d, i)) {
         uint32_t type = get(d, i, "type", JS_STRING), text = get(d, i, "text", JS_STRING);
-        if (type && js_is(d, type, "file") && !read_file(in, i, ret))
+        if (type && js_is(d, type, "file") && !read_file_part(in, i, ret))
             return false;
         if (!type || !js_is(d, type, "text") || !text)
             continue;

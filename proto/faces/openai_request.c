@@ -47,8 +47,8 @@ static uint32_t openai_member(const struct js_doc *d, uint32_t object, const cha
 /* --- messages --------------------------------------------------------------------------------- */
 
 /* An image or a file of the question; those of other messages are not told. */
-static bool read_file(struct openai_reader *in, uint32_t part, uint32_t type, const char *where,
-                      bool is_question)
+static bool openai_read_file(struct openai_reader *in, uint32_t part, uint32_t type,
+                             const char *where, bool is_question)
 {
     const struct js_doc *d = in->doc;
     bool is_image = js_is(d, type, "image_url");
@@ -74,7 +74,7 @@ static bool read_part(struct openai_reader *in, uint32_t part, const char *where
     uint32_t type = is_object ? openai_member(d, part, "type") : 0;
     uint32_t said = is_object ? openai_member(d, part, "text") : 0;
     if (is_of(d, type, JS_STRING) && (js_is(d, type, "image_url") || js_is(d, type, "file")))
-        return read_file(in, part, type, where, is_question);
+        return openai_read_file(in, part, type, where, is_question);
     if (!is_of(d, type, JS_STRING) || !js_is(d, type, "text"))
         return openai_fault_at(in->fault, "unsupported_content", where,
                                "only parts of type text, image_url and file are accepted");

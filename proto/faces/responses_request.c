@@ -53,7 +53,7 @@ static bool is_text_part(const struct js_doc *d, uint32_t type)
 }
 
 /* An image or a file of the question; those of other messages are not told. */
-static bool read_file(struct reader *in, uint32_t part, bool is_image, bool is_question)
+static bool responses_read_file(struct reader *in, uint32_t part, bool is_image, bool is_question)
 {
     const struct js_doc *d = in->doc;
     uint32_t url = typed_member(d, part, is_image ? "image_url" : "file_url", JS_STRING);
@@ -86,7 +86,7 @@ static bool read_content(struct reader *in, uint32_t message, bool is_question, 
             continue;
         bool is_image = type && js_is(d, type, "input_image");
         if (is_image || (type && js_is(d, type, "input_file"))) {
-            if (!read_file(in, i, is_image, is_question))
+            if (!responses_read_file(in, i, is_image, is_question))
                 return false;
             continue;
         }
