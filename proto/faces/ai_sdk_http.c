@@ -24,6 +24,10 @@ void ai_sdk_put_chat(struct face_exchange *x, const struct ai_sdk_request *r)
     struct buf *body = exchange_ask(x, VERB_CHAT, r->chat_id, STR_NULL);
     js_put_field(body, r->regenerates ? "regenerate" : "message",
                  r->regenerates ? r->task_id : r->text);
+    if (r->edits && r->task_id.p)
+        js_put_field(body, "reply_to", r->task_id);
+    else if (r->edits)
+        js_put_bool(body, "begin", true);
     if (r->agent.p)
         js_put_field(body, "agent", r->agent);
     if (r->request_key.p)
