@@ -102,7 +102,7 @@ static void check_listen(struct config *c, const char *path, struct faults *f)
               "keys, or set \"guests\": true");
 }
 
-/* A developer who tries a gateway on his own machine may use any client that he has. */
+/* A developer who tries a gateway on their own machine may use any client. */
 static void check_faces(struct config *c)
 {
     for (size_t i = 0; i < N_FACES; i++)
@@ -251,6 +251,8 @@ static void check_links(struct config *c, bool postgres, struct faults *f)
 {
     if (c->cluster.advertise && !has_port(c->cluster.advertise))
         fault(f, "cluster.advertise", "must be HOST:PORT");
+    if (c->cluster.front_only && !c->cluster.listen)
+        fault(f, "cluster.front_only", "needs cluster.listen: others serve its clients");
     if (!c->cluster.listen)
         return;
     if (!has_port(c->cluster.listen))
