@@ -80,6 +80,7 @@ enum message_place {
     PLACE_TIP,    /* under the tip, behind the tip's task */
     PLACE_UNDER,  /* under message.parent_id or, with message.behind, under that task's answer if it
                    * has one, else behind the task */
+    PLACE_ROOT,   /* under nothing, behind no task: beside the conversation's first message */
     PLACE_BESIDE, /* under the parent of message.parent_id, and behind the same task */
     PLACE_ANSWER, /* under the question of the task: its question_id, else its own message that is
                    * no answer.  What hung there behind the task comes under it. */

@@ -121,11 +121,14 @@ void placing_find(struct call *c, void (*then)(struct call *c),
 {
     const struct request *r = &c->req;
     struct str id = r->reply_to.p ? r->reply_to : r->edit.p ? r->edit : r->regenerate;
+    if (id.p || r->begin)
+        c->placing = xcalloc(sizeof *c->placing);
     if (!id.p) {
+        if (r->begin)
+            c->placing->place = PLACE_ROOT;
         then(c);
         return;
     }
-    c->placing = xcalloc(sizeof *c->placing);
     c->placing->then = then;
     c->placing->refuse = refuse;
     c->n = c->conversation->deletions;

@@ -125,6 +125,7 @@ static bool put_in_place(const struct place *p, enum message_place place,
     const struct mem_message *named = message_at(p, m->parent_id), *answer;
     switch (place) {
     case PLACE_TIP: break;
+    case PLACE_ROOT: hang(message, STR_NULL, STR_NULL); return true;
     case PLACE_UNDER:
         answer = message_of_task(p, m->behind, true);
         if (answer)

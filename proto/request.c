@@ -178,11 +178,14 @@ static bool check_place(struct decoding *d)
     const struct request *r = d->to;
     const struct {
         const char *name;
-        struct str id;
-    } places[] = {{"reply_to", r->reply_to}, {"edit", r->edit}, {"regenerate", r->regenerate}};
+        bool is_given;
+    } places[] = {{"reply_to", r->reply_to.p != NULL},
+                  {"edit", r->edit.p != NULL},
+                  {"regenerate", r->regenerate.p != NULL},
+                  {"begin", r->begin}};
     const char *given = NULL;
     for (size_t i = 0; i < countof(places); i++) {
-        if (!places[i].id.p)
+        if (!places[i].is_given)
             continue;
         if (given)
             return request_fail(d->fault, ERR_BAD_REQUEST,

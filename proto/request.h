@@ -92,7 +92,7 @@ struct request {
     struct str budget;   /* compact JSON object of tokens, tool_calls, seconds */
     struct str
         context; /* compact JSON array of {"role","content"}, role user, assistant or system */
-    bool background, notify_on_complete, unlisted;
+    bool background, notify_on_complete, unlisted, begin;
     struct str reply_to, edit, regenerate; /* ids of messages or tasks; NULL when absent */
     struct str message_id;                 /* branch: the same */
     enum when_busy when_busy;

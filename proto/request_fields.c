@@ -38,6 +38,7 @@ static const struct field chat_fields[] = {
     {"reply_to", KIND_ULID, OPTIONAL, AT(reply_to)},
     {"edit", KIND_ULID, OPTIONAL, AT(edit)},
     {"regenerate", KIND_ULID, OPTIONAL, AT(regenerate)},
+    {"begin", KIND_BOOL, OPTIONAL, AT(begin)},
 };
 static const struct field branch_fields[] = {
     {CONVERSATION_ID},

@@ -66,6 +66,7 @@ static int find_place(struct message_tree *t, struct str *parent, struct str *be
     *ret = false;
     switch (t->op->place) {
     case PLACE_TIP: return STORE_OK;
+    case PLACE_ROOT: *parent = *behind = STR_NULL, *ret = true; return STORE_OK;
     case PLACE_UNDER: return place_under(t, parent, behind, ret);
     case PLACE_BESIDE: return t->rows->place(t, m->parent_id, parent, behind, ret);
     case PLACE_ANSWER: return place_as_answer(t, parent, ret);

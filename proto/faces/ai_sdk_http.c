@@ -27,6 +27,10 @@ void ai_sdk_put_chat(struct face_exchange *x, const struct ai_sdk_request *r)
         js_put_field(body, "regenerate", r->task_id);
     else
         face_put_message(body, r->text, r->parts);
+    if (r->edits && r->task_id.p)
+        js_put_field(body, "reply_to", r->task_id);
+    else if (r->edits)
+        js_put_bool(body, "begin", true);
     if (r->agent.p)
         js_put_field(body, "agent", r->agent);
     if (r->request_key.p)

@@ -99,12 +99,29 @@ static void put_key(struct reader *in, struct str message_id)
     in->r->request_key = (struct str){(const char *)begin, memory->len - begin};
 }
 
+/* `sendMessage({messageId})`: the client has put the text in the place of that message, and dropped
+ * what came after it.  Its own ids mean nothing here, but those of answers are tasks'. */
+static bool read_edit(struct reader *in, uint32_t message)
+{
+    const struct js_doc *d = in->doc;
+    uint32_t messages = get(d, 0, "messages", JS_ARRAY), answer = 0;
+    for (uint32_t i = js_first(d, messages); i < message; i = js_next(d, i)) {
+        uint32_t role = get(d, i, "role", JS_STRING);
+        answer = role && js_is(d, role, "assistant") ? i : answer;
+    }
+    in->r->edits = true;
+    return !answer || keep(in, answer, "id", &in->r->task_id) ||
+           fail(in, "the answer before the edited message has no id");
+}
+
 static bool read_question(struct reader *in, uint32_t message)
 {
     struct str message_id;
     in->r->kind = AI_SDK_SEND;
     if (!read_text(in, message))
         return false;
+    if (get(in->doc, 0, "messageId", JS_STRING))
+        return read_edit(in, message);
     if (keep(in, message, "id", &message_id))
         put_key(in, message_id);
     return true;

@@ -172,6 +172,20 @@ static void test_edited_message_stands_beside_the_first_one(void **state)
     put_branch(f, "m3", NULL);
     commit(f);
     assert_path(f, "m1(m1 m7) m2 m3(m3 m5) m4");
+    say_at(f, PLACE_ROOT, NULL, NULL, ROLE_USER, "m8", "t5");
+    commit(f);
+    assert_path(f, "m8(m1 m7 m8) | t5");
+}
+
+static void test_message_at_the_root_may_be_the_first_one(void **state)
+{
+    struct fixture *f = *state;
+    say_at(f, PLACE_ROOT, NULL, NULL, ROLE_USER, "m1", "t1");
+    commit(f);
+    assert_path(f, "m1 | t1");
+    says(f, "m2", "t1");
+    commit(f);
+    assert_path(f, "m1 m2");
 }
 
 static void test_reply_goes_under_what_it_names(void **state)
@@ -472,6 +486,7 @@ int main(void)
         EACH(test_answer_comes_between_its_question_and_what_was_asked_meanwhile),
         EACH(test_news_without_a_task_stands_where_it_came),
         EACH(test_edited_message_stands_beside_the_first_one),
+        EACH(test_message_at_the_root_may_be_the_first_one),
         EACH(test_reply_goes_under_what_it_names),
         EACH(test_edit_of_what_waits_for_an_answer_waits_too),
         EACH(test_regenerated_answer_stands_beside_the_first_one),

@@ -225,6 +225,30 @@ static void test_send_is_the_last_message_of_the_user(void **state)
     assert_null_span(request.authorization);
 }
 
+/* The client has dropped what came after the message, and posts what is left. */
+static void test_edit_goes_under_the_answer_before_it(void **state)
+{
+#define USER(id) "{'id':'" id "','role':'user','parts':[{'type':'text','text':'x'}]}"
+    (void)state;
+    assert_true(reads(json("{'id':'c','messages':[" USER("m0") ",{'id':'" TID
+                           "','role':'assistant','parts':[]}," USER("m1") "],'messageId':'m1',"
+                           "'trigger':'submit-message'}"),
+                      false));
+    assert_int_equal(request.kind, AI_SDK_SEND);
+    assert_true(request.edits);
+    assert_text(request.task_id, TID);
+    assert_int_equal(request.request_key.n, 0); /* the same words may be asked once more */
+    assert_true(reads(json("{'type':'send','requestId':'r','id':'c','messages':[" USER("m0") "],"
+                           "'messageId':'m0','trigger':'submit-message'}"),
+                      true));
+    assert_true(request.edits);
+    assert_null_span(request.task_id);
+    assert_false(reads(json("{'id':'c','messages':[{'role':'assistant','parts':[]}," USER("m1") "],"
+                            "'messageId':'m1'}"),
+                       false));
+    assert_string_equal(why, "the answer before the edited message has no id");
+}
+
 static void test_frame_brings_ids_and_a_token(void **state)
 {
     (void)state;
@@ -335,6 +359,7 @@ int main(void)
         TEST(test_stream_after_an_answer_has_only_what_follows),
         TEST(test_what_has_no_place_is_a_data_part),
         TEST(test_send_is_the_last_message_of_the_user),
+        TEST(test_edit_goes_under_the_answer_before_it),
         TEST(test_frame_brings_ids_and_a_token),
         TEST(test_same_message_has_the_same_key_and_an_edit_another),
         TEST(test_answered_approval_is_an_answer),

@@ -455,6 +455,8 @@ static void test_request_chat_has_one_place(void **state)
     decode_ok(json(PLACED "'regenerate':'" TID "'}"));
     assert_true(str_eq(request.regenerate, STR(TID)));
     assert_null(request.message.p);
+    decode_ok(json(PLACED "'message':'x','begin':true}"));
+    assert_true(request.begin);
     decode_ok(json("{'type':'branch','conversation_id':'c-1','message_id':'" TID "'}"));
     assert_true(str_eq(request.message_id, STR(TID)));
     const struct refusal rows[] = {
@@ -467,6 +469,8 @@ static void test_request_chat_has_one_place(void **state)
               "parts: texts, and files with 'file_id', or with 'media_type' and 'data' (base64)")},
         {json(PLACED "'message':'x','reply_to':'" TID "','edit':'" TID "'}"), ERR_BAD_REQUEST,
          json("'edit' cannot be given together with 'reply_to'")},
+        {json(PLACED "'message':'x','begin':true,'edit':'" TID "'}"), ERR_BAD_REQUEST,
+         json("'begin' cannot be given together with 'edit'")},
         {json(PLACED "'message':'x','regenerate':'" TID "'}"), ERR_BAD_REQUEST,
          json("'message' cannot be given together with 'regenerate'")},
         {json(PLACED "'message':'x','edit':'" TID "','background':true}"), ERR_BAD_REQUEST,
