@@ -193,13 +193,13 @@ static struct task *find_task(const struct restore *r, int64_t key)
 
 static void ask_kept(struct restore *r);
 
-/* Rows of the outbox that no receiver gets. */
+/* Rows of the outbox that no receiver gets.  Schedules last: some are due at once. */
 static const struct {
     struct str name;
     void (*restore)(struct hub *h, const struct outbox_record *row);
 } kept[] = {
-    {{OUTBOX_SCHEDULES, sizeof OUTBOX_SCHEDULES - 1}, schedule_restore},
     {{OUTBOX_GRANTS, sizeof OUTBOX_GRANTS - 1}, grant_restore},
+    {{OUTBOX_SCHEDULES, sizeof OUTBOX_SCHEDULES - 1}, schedule_restore},
 };
 
 static void on_kept(void *arg, int status, struct answer *answer)
