@@ -1,5 +1,5 @@
-# embed_web_files(target folder): puts the files of a folder into the target, as the table that
-# gateway/front/web_files.h declares, each also compressed by gzip if that is smaller by a tenth.
+# embed_web_files(target folder…): puts the files of folders into the target, the first served at
+# /, others below web/ by their own name, as the table that gateway/front/web_files.h declares, each also compressed by gzip if that is smaller by a tenth.
 # A changed, new or removed file configures and builds again.
 
 set(web_mimes
@@ -40,16 +40,23 @@ endfunction()
 
 function(embed_web_files target folder)
     set(root ${PROJECT_SOURCE_DIR}/${folder})
-    file(GLOB_RECURSE names CONFIGURE_DEPENDS RELATIVE ${root} ${root}/*)
-    list(FILTER names EXCLUDE REGEX "(^|/)(\\.|node_modules/)|\\.md$|\\.test\\.")
+    set(places "")
+    foreach(one ${folder} ${ARGN})
+        set(top ${PROJECT_SOURCE_DIR}/${one})
+        file(GLOB_RECURSE paths CONFIGURE_DEPENDS RELATIVE ${top} ${top}/*)
+        list(FILTER paths EXCLUDE REGEX "(^|/)(\\.|node_modules/)|\\.md$|\\.test\\.")
+        list(TRANSFORM paths PREPEND ${top}/)
+        list(APPEND places ${paths})
+    endforeach()
 
     set(n 0)
     set(externs "")
     set(incbins "")
     set(rows "")
     set(files "")
-    foreach(name ${names})
-        set(file ${root}/${name})
+    foreach(file ${places})
+        string(REPLACE "${root}/" "" name ${file})
+        string(REPLACE "${PROJECT_SOURCE_DIR}/web/" "" name ${name})
         string(REGEX MATCH "[^.]*$" extension ${name})
         list(FIND web_mimes "${extension}" at)
         if(at EQUAL -1)

@@ -168,6 +168,10 @@ static void on_key(void *arg, int status, struct answer *answer)
         notice_source_end(t, status, 0);
         return;
     }
+    if (!slots_has(&h->open, slot_of(t->source.owner))) { /* another process is the home */
+        notice_source_end(t, STORE_BUSY, 0);
+        return;
+    }
     struct owner *owner = owner_ref(h, t->source.owner);
     struct conversation *c = conversation_ref(h, owner, t->source.conversation_id);
     owner_unref(h, owner);
@@ -222,6 +226,7 @@ void notice_tell(struct hub *h, const struct notice_source *source, notice_told_
 void notice_settle(struct hub *h, const struct notice_source *source)
 {
     char *request_key = request_key_of(source->key);
-    stage_key(h, source, str_of(request_key));
+    if (slots_has(&h->open, slot_of(source->owner)))
+        stage_key(h, source, str_of(request_key));
     free(request_key);
 }

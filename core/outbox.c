@@ -65,3 +65,22 @@ void outbox_take(struct hub *h, int64_t key)
 {
     journal_put(&h->journal, &(struct op){.kind = OP_OUTBOX_TAKE, .task_key = key});
 }
+
+unsigned outbox_slot(struct str body)
+{
+    struct js_doc doc = {0};
+    struct buf owner = {0};
+    uint32_t at = 0;
+    if (js_parse(&doc, body.p, body.n, JS_OURS) && js_type(&doc, 0) == JS_OBJECT) {
+        uint32_t data = js_get(&doc, 0, "data");
+        at = js_get(&doc, 0, "owner");
+        if (!at && data && js_type(&doc, data) == JS_OBJECT)
+            at = js_get(&doc, data, "owner");
+    }
+    if (at)
+        js_value(&doc, at, &owner);
+    unsigned slot = at ? slot_of(buf_str(&owner)) : 0;
+    buf_done(&owner);
+    js_done(&doc);
+    return slot;
+}

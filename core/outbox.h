@@ -31,6 +31,9 @@ struct outbox_options {
 
 void outbox_stage(struct hub *h, const struct task_record *task); /* as it ends */
 void outbox_take(struct hub *h, int64_t key);
+/* The slot of the owner whom an entry's body names, at the top or in its data; 0 if it names none,
+ * as one that is held for a task. */
+unsigned outbox_slot(struct str body);
 /* Stages one entry. */
 void outbox_put(struct hub *h, struct str owner, struct str hook, struct str body);
 /* {"type":…,"timestamp":…,"data":…}, and the task's "traceparent" if it has one. */

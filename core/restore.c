@@ -38,9 +38,13 @@ struct restore {
     struct waiter waiter;
 };
 
-static const struct slots *slots_asked(const struct restore *r)
+/* The next page of what the store has of the owners of its slots. */
+static void restore_ask(struct restore *r, struct query q, store_query_fn done)
 {
-    return r->hub->o.shared ? &r->slots : NULL;
+    q.after = r->after;
+    q.limit = PAGE;
+    q.slots = r->hub->o.shared ? &r->slots : NULL;
+    hub_query(r->hub, &q, done, r);
 }
 
 /* After a failure the slots stay closed: tasks that were adopted but not repaired must not
@@ -193,13 +197,13 @@ static struct task *find_task(const struct restore *r, int64_t key)
 
 static void ask_kept(struct restore *r);
 
-/* Rows of the outbox that no receiver gets.  Schedules last: some are due at once. */
+/* Rows of the outbox that no receiver gets. */
 static const struct {
     struct str name;
     void (*restore)(struct hub *h, const struct outbox_record *row);
 } kept[] = {
     {{OUTBOX_GRANTS, sizeof OUTBOX_GRANTS - 1}, grant_restore},
-    {{OUTBOX_SCHEDULES, sizeof OUTBOX_SCHEDULES - 1}, schedule_restore},
+    {{OUTBOX_SCHEDULES, sizeof OUTBOX_SCHEDULES - 1}, schedule_restore}, /* last: one may be due */
 };
 
 static void on_kept(void *arg, int status, struct answer *answer)
@@ -225,14 +229,9 @@ static void on_kept(void *arg, int status, struct answer *answer)
 
 static void ask_kept(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){.kind = QUERY_OUTBOX,
-                              .key = kept[r->n_kept].name,
-                              .slots = slots_asked(r),
-                              .after = r->after,
-                              .limit = PAGE,
-                              .max_bytes = 1 << 20},
-              on_kept, r);
+    restore_ask(
+        r, (struct query){.kind = QUERY_OUTBOX, .key = kept[r->n_kept].name, .max_bytes = 1 << 20},
+        on_kept);
 }
 
 static void ask_held(struct restore *r);
@@ -264,14 +263,9 @@ static void on_held(void *arg, int status, struct answer *answer)
 
 static void ask_held(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){.kind = QUERY_OUTBOX,
-                              .slots = slots_asked(r),
-                              .key = STR(OUTBOX_HELD),
-                              .after = r->after,
-                              .limit = PAGE,
-                              .max_bytes = 1 << 20},
-              on_held, r);
+    restore_ask(r,
+                (struct query){.kind = QUERY_OUTBOX, .key = STR(OUTBOX_HELD), .max_bytes = 1 << 20},
+                on_held);
 }
 
 static void ask_live(struct restore *r);
@@ -303,10 +297,7 @@ static void on_live(void *arg, int status, struct answer *answer)
 
 static void ask_live(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){
-                  .kind = QUERY_LIVE, .slots = slots_asked(r), .after = r->after, .limit = PAGE},
-              on_live, r);
+    restore_ask(r, (struct query){.kind = QUERY_LIVE}, on_live);
 }
 
 /* --- 1 ---------------------------------------------------------------------------------------- */
@@ -334,10 +325,7 @@ static void on_notices(void *arg, int status, struct answer *answer)
 
 static void repair_ask_notices(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){
-                  .kind = QUERY_NOTICES, .slots = slots_asked(r), .after = r->after, .limit = PAGE},
-              on_notices, r);
+    restore_ask(r, (struct query){.kind = QUERY_NOTICES}, on_notices);
 }
 
 static void ask_tails(struct restore *r);
@@ -370,10 +358,7 @@ static void on_tails(void *arg, int status, struct answer *answer)
 
 static void ask_tails(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){
-                  .kind = QUERY_TAILS, .slots = slots_asked(r), .after = r->after, .limit = PAGE},
-              on_tails, r);
+    restore_ask(r, (struct query){.kind = QUERY_TAILS}, on_tails);
 }
 
 static void ask_revoked(struct restore *r);
@@ -396,12 +381,7 @@ static void on_revoked(void *arg, int status, struct answer *answer)
 
 static void ask_revoked(struct restore *r)
 {
-    hub_query(r->hub,
-              &(struct query){.kind = QUERY_REVOKED,
-                              .slots = slots_asked(r),
-                              .before = str_of(r->revoked),
-                              .limit = PAGE},
-              on_revoked, r);
+    restore_ask(r, (struct query){.kind = QUERY_REVOKED, .before = str_of(r->revoked)}, on_revoked);
 }
 
 static void restore_begin(struct hub *h, const struct slots *slots,
@@ -427,8 +407,7 @@ void hub_restore_slots(struct hub *h, const struct slots *slots, int64_t number,
 {
     int64_t first = number << 32 | 1;
     ASSERT(number >= 0 && number < INT32_MAX);
-    if (first > h->next_key)
-        h->next_key = first;
+    h->next_key = first > h->next_key ? first : h->next_key;
     if (newest_id[0])
         ulid_after(&h->ulids, str_of(newest_id));
     restore_begin(h, slots, ready, arg);

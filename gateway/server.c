@@ -26,6 +26,7 @@
 #include "gateway/front/ws.h"
 #include "gateway/metrics.h"
 #include "gateway/notify.h"
+#include "gateway/processes/sandbox.h"
 #include "gateway/processes/strays.h"
 #include "gateway/reload.h"
 #include "gateway/store/file_folder.h"
@@ -119,8 +120,9 @@ static void on_drain(struct timer *timer)
     s->abandoned = true;
 }
 
-static void begin_drain(struct server *s)
+static void begin_drain(void *arg)
 {
+    struct server *s = arg;
     if (s->front.phase >= FRONT_DRAINING) {
         timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms); /* asked twice: stop at once */
         return;
@@ -129,6 +131,7 @@ static void begin_drain(struct server *s)
     s->front.phase = FRONT_DRAINING;
     notify_manager("STOPPING=1\nSTATUS=waiting for the last tasks");
     hub_drain(&s->hub);
+    cluster_leave(s->cluster);
     FAULT_DIE(LEFT);
     ws_say_goaway(&s->front);
     timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms + (msec_t)s->config->drain_s * 1000);
@@ -213,7 +216,6 @@ static void server_turn(struct server *s)
         return;
     if (clock_next(&s->hub.clock) != 0 || !FAULT(TIMER))
         clock_run(&s->hub.clock);
-
     s->busy = is_busy(s);
     hub_submit(&s->hub, s->busy); /* the staged changes become the next batch */
     if (hub_is_trusted(&s->hub))
@@ -244,6 +246,8 @@ static bool open_files(struct server *s)
         files_open(&s->loop, &s->hub, s->config->data,
                    (int64_t)s->config->rim_limits.file_mib << 20, &file_folder_ops, folder);
     s->lender = files_lender(s->files);
+    if (s->config->terminal.workdir)
+        files_set_workspaces(s->files, s->config->terminal.workdir, sandbox_name);
     http_files_init(&s->front);
     return true;
 }
@@ -347,6 +351,11 @@ static void sweep_kept(struct server *s)
         log_event(LEVEL_INFO, "agents", "swept", LOG_INT("programs", (int64_t)n));
 }
 
+static void on_busy(void *arg, struct slots *ret)
+{
+    processes_mark(((struct server *)arg)->terminal.processes, ret);
+}
+
 static void on_leaving(void *arg, const struct slots *slots)
 {
     webhooks_leave(((struct server *)arg)->webhooks, slots);
@@ -423,7 +432,8 @@ static bool open_traces(struct server *s)
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
-    const struct cluster_options cluster = {.opened = on_opened, .leaving = on_leaving, .arg = s};
+    const struct cluster_options cluster = {
+        .opened = on_opened, .busy = on_busy, .leaving = on_leaving, .arg = s};
     if (!open_audit(s) || !server_open_store(s, &cluster) || !open_files(s))
         return false;
     struct buf faults = {0};
@@ -558,6 +568,7 @@ int server_run(const struct config *config)
     s->config = &fitted;
     front_init(&s->front, &s->loop, &s->hub, &fitted);
     s->front.write_metrics = metrics_write;
+    s->front.drain = begin_drain;
     s->front.metrics_arg = s;
     faces_init(&s->front);
     s->front.max_sockets = descriptors_fit(&fitted);

@@ -145,7 +145,7 @@ struct notice_record {
 };
 
 /* A file of an owner.  Its bytes lie elsewhere (core/file_store.h), by their hash: each owner has
- * hashes of his own, so that nobody learns what others have. */
+ * hashes of their own, so that nobody learns what others have. */
 #define FILE_NAMES(T)  \
     T(owner)           \
     T(conversation_id) \

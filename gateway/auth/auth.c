@@ -26,7 +26,7 @@
 #define MAX_EXPIRY 253402300799LL /* the last second of the year 9999 */
 
 struct auth {
-    char *issuer, *audience, *cookie;
+    char *issuer, *audience, *cookie, *admin_claim;
     struct jwt_key guest_key; /* without a secret: guests are not served */
     struct jwt_key own_key;   /* of shares and handovers; without a secret: there are none */
     size_t n_keys;
@@ -83,6 +83,7 @@ struct auth *auth_open(const struct config *config, const char *data_dir, struct
 
     auth->issuer = auth_copy(config->auth.issuer);
     auth->audience = auth_copy(config->auth.audience);
+    auth->admin_claim = auth_copy(config->auth.admin_claim);
     auth->cookie = auth_copy(config->auth.cookie);
     auth->n_keys = n_keys;
     for (size_t i = 0; i < n_keys; i++) {
@@ -112,6 +113,7 @@ void auth_close(struct auth *auth)
     jwt_key_done(&auth->own_key);
     free(auth->issuer);
     free(auth->audience);
+    free(auth->admin_claim);
     free(auth->cookie);
     free(auth);
 }
@@ -258,6 +260,8 @@ static const char *check_claims(const struct auth *auth, const struct jwt_key *k
         is_guest != is_guest_name((struct str){ret->owner, ret->owner_len}))
         return "sub is not for this key";
     ret->expires_at_ms = exp * 1000;
+    uint32_t claim = auth->admin_claim ? js_get(claims, 0, auth->admin_claim) : 0;
+    ret->is_admin = !is_guest && claim && js_type(claims, claim) == JS_TRUE;
     return NULL;
 }
 

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "gateway/cli/admin_console.h"
 #include "gateway/cli/usage.h"
 #include "gateway/front/admin.h"
 
@@ -116,8 +117,12 @@ static bool read_arguments(int argc, char **argv, long long for_s, struct ask *r
                  {"revoke", "POST", "/v1/admin/revoke", "owner"},
                  {"unrevoke", "POST", "/v1/admin/unrevoke", "owner"},
                  {"revocations", "GET", "/v1/admin/revocations", NULL},
+                 {"nodes", "GET", "/v1/admin/nodes", NULL},
                  {"workers", "GET", "/v1/admin/workers", NULL},
                  {"drain", "POST", "/v1/admin/workers/drain", "worker"},
+                 {"drain", "POST", "/v1/admin/drain", NULL},
+                 {"state", "GET", "/v1/admin/state", NULL},
+                 {"watch", "GET", "/v1/admin/watch", NULL},
                  {"undrain", "POST", "/v1/admin/workers/undrain", "worker"}};
     if (argc >= 4 && argc <= 5 && strcmp(argv[0], "as") == 0) {
         *ret = (struct ask){.owner = argv[1], .method = argv[2], .path = argv[3]};
@@ -145,14 +150,19 @@ int admin_run(const char *socket_path, int argc, char **arguments, long long for
 {
     struct ask a = {0};
     int code = 2;
-    if (!read_arguments(argc, arguments, for_s, &a)) {
+    bool is_console = argc == 1 && strcmp(arguments[0], "console") == 0;
+    if (!is_console && !read_arguments(argc, arguments, for_s, &a)) {
         code = usage_fail("admin", "admin needs one of these");
     } else if (!socket_path) {
         fprintf(stderr, "holdfast: admin.socket is \"\" in the configuration\n");
     } else {
-        int fd = connect_to(socket_path);
+        int fd =
+            connect_to(socket_path); /* for a console too: it tells at once that there is none */
         code = 1;
-        if (fd >= 0) {
+        if (fd >= 0 && is_console) {
+            close(fd);
+            code = admin_console_run(socket_path);
+        } else if (fd >= 0) {
             send_request(fd, &a);
             code = show(fd);
             close(fd);

@@ -25,6 +25,7 @@
 
 #define BACKOFF_MS 250
 #define BACKOFF_MAX_MS 8000
+#define ANSWER_MS 20000    /* for a connection and its welcome */
 #define PATIENCE_MS 120000 /* without a welcome; then the client gives up */
 
 /* --- small things ----------------------------------------------------------------------------- */
@@ -144,10 +145,25 @@ void chat_ask(struct chat *c)
 
 /* --- connections ------------------------------------------------------------------------------ */
 
-static void chat_on_again(uv_timer_t *timer)
+/* A peer that takes the connection, and is silent: plain text at a port of TLS, for example. */
+static void chat_on_late(uv_timer_t *timer)
 {
     struct chat *c = timer->data;
+    if (c->was_welcome)
+        chat_link_drop(&c->link);
+    else
+        chat_give_up(c, "the address answers nothing: does it speak TLS (https:// or wss://)?");
+}
+
+static void chat_connect(struct chat *c)
+{
+    uv_timer_start(&c->again, chat_on_late, ANSWER_MS, 0);
     chat_link_connect(&c->link);
+}
+
+static void chat_on_again(uv_timer_t *timer)
+{
+    chat_connect(timer->data);
 }
 
 static void on_open(void *arg)
@@ -275,7 +291,7 @@ static void chat_start(struct chat *c)
     c->agent = c->o->agent ? xstrdup(str_of(c->o->agent)) : NULL;
     buf_putstr(&c->message, buf_str(&c->o->message));
     chat_new_key(c);
-    chat_link_connect(&c->link);
+    chat_connect(c);
 }
 
 static void chat_stop(struct chat *c)

@@ -258,6 +258,7 @@ static void on_welcome(struct chat *c)
     }
     if (c->is_broken)
         chat_show_aside(&c->show, "· connected again");
+    uv_timer_stop(&c->again);
     c->was_welcome = true;
     c->attempts = 0;
     c->is_broken = false;

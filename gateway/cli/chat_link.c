@@ -151,7 +151,7 @@ static int on_peer_close(struct chat_link *link, const unsigned char *body, size
 }
 
 /* The library names the step that failed; a person wants to know what is missing. */
-static const char *plain_words(const struct chat_link *link, const char *why)
+static const char *plain_words(const char *why)
 {
     static const struct {
         const char *said, *means;
@@ -159,19 +159,15 @@ static const char *plain_words(const struct chat_link *link, const char *why)
         {"closed before established", "nothing listens there; is \"holdfast serve\" running?"},
         {"connect failed", "nothing listens there; is \"holdfast serve\" running?"},
         {"cannot connect", "there is no such host"},
-        {"getaddrinfo", "there is no such host"},
-        {"lookup", "there is no such host"},
-        {"unable to lookup", "there is no such host"},
         {"upgrade response", "it answers, but not as a gateway: is the path /v1/ws, or none?"},
-        {"connect SSL err", "it does not speak TLS: http:// or ws://, without s?"},
-        {"server's cert", "its certificate is not trusted (SSL_CERT_FILE names your own)"},
+        {"connect SSL err", "TLS failed: its certificate is not trusted (SSL_CERT_FILE names your "
+                            "own), or it does not speak TLS (then ws://)"},
     };
     if (!why)
         return "no answer";
     for (size_t i = 0; i < countof(words); i++)
         if (strstr(why, words[i].said))
             return words[i].means;
-    (void)link;
     return why;
 }
 
@@ -182,7 +178,7 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons why, void *user, vo
     switch (why) {
     case LWS_CALLBACK_WSI_CREATE: link->n_wsi++; return 0;
     case LWS_CALLBACK_WSI_DESTROY: link->n_wsi--; return 0;
-    case LWS_CALLBACK_CLIENT_CONNECTION_ERROR: on_end(link, plain_words(link, in)); return 0;
+    case LWS_CALLBACK_CLIENT_CONNECTION_ERROR: on_end(link, plain_words(in)); return 0;
     case LWS_CALLBACK_CLIENT_ESTABLISHED: return on_open(link);
     case LWS_CALLBACK_CLIENT_RECEIVE: return on_receive(link, wsi, in, len);
     case LWS_CALLBACK_CLIENT_WRITEABLE: return on_writable(link, wsi);
@@ -248,8 +244,8 @@ void chat_link_connect(struct chat_link *link)
     };
     link->is_trying = true;
     if (!lws_client_connect_via_info(&info))
-        on_end(link, plain_words(
-                         link, "cannot connect")); /* unless the callback has reported it already */
+        on_end(link,
+               plain_words("cannot connect")); /* unless the callback has reported it already */
     buf_done(&host);
 }
 

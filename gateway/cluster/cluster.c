@@ -88,17 +88,28 @@ static void on_staged(struct waiter *w, int status)
         store_pg_release(c->pg, &c->leaving);
 }
 
-/* Closed slots are given away as a whole before others are looked at. */
+/* Somebody else who could take slots. */
+static bool has_others(const struct cluster *c)
+{
+    for (size_t i = 0; i < c->view.n; i++)
+        if (c->view.nodes[i].state == NODE_LIVES && c->view.nodes[i].incarnation != c->us)
+            return true;
+    return false;
+}
+
+/* Closed slots are given away as a whole before others are looked at.  A node that leaves has no
+ * share: it keeps the slots in which something lives, as long as that does. */
 static void leave_some(struct cluster *c)
 {
-    struct slots idle;
+    struct slots idle, busy = {0};
     unsigned share = store_view_share(&c->view, c->us), n = 0;
     unsigned have = store_view_count(&c->view, c->us);
-    if (c->restores || c->leaves || have <= share || share == 0)
+    if (c->restores || c->leaves || have <= share || !has_others(c))
         return;
     hub_find_idle(c->hub, &idle);
+    c->o.busy(c->o.arg, &busy);
     for (unsigned i = 0; i < N_SLOTS && n < have - share; i++)
-        if (slots_has(&idle, i) && slots_has(&c->ours, i)) {
+        if (slots_has(&idle, i) && slots_has(&c->ours, i) && !slots_has(&busy, i)) {
             slots_add(&c->leaving, i);
             n++;
         }
@@ -203,6 +214,12 @@ void cluster_start(struct cluster *c)
         hub_restore(c->hub, c->o.opened, c->o.arg);
 }
 
+void cluster_leave(struct cluster *c)
+{
+    if (c->pg)
+        store_pg_leave(c->pg);
+}
+
 void cluster_stop(struct cluster *c)
 {
     if (!c || c->stopped)
@@ -256,6 +273,11 @@ struct home_of cluster_home_of(const struct cluster *c, struct str owner)
     if (h.node)
         h.at = HOME_AWAY;
     return h;
+}
+
+unsigned cluster_slots_of(const struct cluster *c, int64_t incarnation)
+{
+    return c->pg ? store_view_count(&c->view, incarnation) : 0;
 }
 
 bool cluster_is_trusted(const struct cluster *c)

@@ -50,6 +50,8 @@ struct cluster_options {
     /* Slots have been repaired and are served, the first time perhaps none; or a store error, after
      * which this process must end. */
     void (*opened)(void *arg, int status);
+    /* Adds slots that must stay, beside those in which the hub has something. */
+    void (*busy)(void *arg, struct slots *ret);
     /* Those are about to be closed: nothing may be staged for their owners any more. */
     void (*leaving)(void *arg, const struct slots *slots);
     void *arg;
@@ -61,6 +63,8 @@ struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *
                              const struct cluster_options *options);
 /* Begins with the slots that are ours already. */
 void cluster_start(struct cluster *c);
+/* The process is to end: no slots come any more, and idle ones go. */
+void cluster_leave(struct cluster *c);
 /* From now on nothing is opened, closed or told.  Before the hub and the store are closed. */
 void cluster_stop(struct cluster *c); /* NULL is allowed, also in the next */
 void cluster_close(struct cluster *c);
@@ -74,6 +78,7 @@ bool cluster_is_trusted(const struct cluster *c);
 /* The living nodes, this one among them; NULL behind the last. */
 const struct store_node *cluster_node(const struct cluster *c, size_t i);
 const struct store_node *cluster_find_node(const struct cluster *c, int64_t incarnation);
+unsigned cluster_slots_of(const struct cluster *c, int64_t incarnation); /* 0: nobody's */
 /* Ourselves. */
 int64_t cluster_incarnation(const struct cluster *c); /* 0: a store of one node */
 

@@ -33,6 +33,7 @@ void config_done(struct config *c)
     free(c->http_get.allow_nets);
     free(c->webhook_allow_nets);
     free(c->listen_host);
+    buf_done(&c->page.mark_bytes);
     keys_free(&config_table, c);
     *c = (struct config){0};
 }

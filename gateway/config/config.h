@@ -216,12 +216,17 @@ struct config {
         size_t n_keys;
         char *issuer, *audience;
         char *cookie; /* the cookie's name */
+        char *admin_claim;
     } auth;
     struct {
         char *socket; /* path; NULL for none */
     } admin;
     struct {
         char *name, *sign_in_url; /* "" for none */
+        char *accent;             /* "#rrggbb"; "" for the page's own */
+        char *mark;               /* a file; "" for the page's own */
+        struct buf mark_bytes;    /* its contents, and their media type; NULL for none */
+        const char *mark_type;
     } page;
     bool guests;        /* "guests": true was given */
     bool serves_guests; /* guests, or no keys */

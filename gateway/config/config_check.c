@@ -102,7 +102,7 @@ static void check_listen(struct config *c, const char *path, struct faults *f)
               "keys, or set \"guests\": true");
 }
 
-/* A developer who tries a gateway on his own machine may use any client that he has. */
+/* A developer who tries a gateway on their own machine may use any client. */
 static void check_faces(struct config *c)
 {
     for (size_t i = 0; i < N_FACES; i++)
@@ -304,6 +304,7 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     c->webhook_allow_nets = check_nets(&c->webhook_allow, "webhook_allow", f);
     config_check_agents(c, f);
     config_check_mcp(c, f);
+    config_check_page(c, f);
     if (c->rim_limits.store_mib_per_owner == 0) {
         uint64_t tenth = (uint64_t)c->retention.store_gib * 1024 / 10;
         c->rim_limits.store_mib_per_owner = tenth > 0 ? tenth : 1;

@@ -22,5 +22,6 @@ bool config_is_name(const char *text); /* it may appear in a log, a header and a
 void config_check_agents(struct config *c, struct faults *f);
 void config_check_workers(const struct config *c, struct faults *f); /* config_workers.c */
 void config_check_mcp(const struct config *c, struct faults *f);     /* config_mcp.c */
+void config_check_page(struct config *c, struct faults *f);          /* config_page.c */
 
 #endif

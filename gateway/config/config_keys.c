@@ -72,6 +72,8 @@ static const struct key auth_keys[] = {
     {"issuer", "required iss of tokens", TEXT(config, auth.issuer, 1024)},
     {"audience", "required aud of tokens, or one entry of it", TEXT(config, auth.audience, 1024)},
     {"cookie", "name of the cookie that may carry a token", TEXT(config, auth.cookie, 128)},
+    {"admin_claim", "a token in which this claim is true is an operator's: docs/operations.md 12",
+     TEXT(config, auth.admin_claim, 128)},
 };
 TABLE(auth_table, auth_keys);
 
@@ -397,6 +399,10 @@ static const struct key page_keys[] = {
     {"name", "title of the chat page", TEXT(config, page.name, 128), .text = "Holdfast"},
     {"sign_in_url", "where users without a token sign in",
      TEXT_OR_NONE(config, page.sign_in_url, MAX_PATH_TEXT)},
+    {"accent", "colour of the page's buttons and links, such as #0b6e66; dark looks derive theirs",
+     TEXT_OR_NONE(config, page.accent, 7)},
+    {"mark", "file with the page's mark: an SVG or a PNG, 256 KiB at most",
+     TEXT_OR_NONE(config, page.mark, MAX_PATH_TEXT)},
 };
 TABLE(page_table, page_keys);
 

@@ -11,6 +11,8 @@
 
 #include "gateway/base/audit.h"
 #include "gateway/base/log.h"
+#include "gateway/cluster/cluster.h"
+#include "gateway/front/address.h"
 #include "gateway/front/ws.h"
 
 #define BACKLOG 16
@@ -162,6 +164,28 @@ bool admin_is(struct lws *wsi)
            domain == AF_UNIX;
 }
 
+bool admin_claims(struct exchange *x, const char *path)
+{
+    struct front *f = x->front;
+    struct identity who = {0};
+    if (admin_is(x->wsi)) {
+        snprintf(x->from, sizeof x->from, "operator");
+        return true;
+    }
+    bool asks = strncmp(path, "/v1/admin/", 10) == 0 ||
+                lws_hdr_custom_length(x->wsi, OWNER_HEADER, sizeof OWNER_HEADER - 1) > 0;
+    char *bearer = asks && f->config->auth.admin_claim ? http_bearer(x->wsi) : NULL;
+    if (!bearer)
+        return false;
+    bool is = front_identify(f, STR_NULL, str_of(bearer), STR_NULL, &who) && who.is_admin;
+    if (is)
+        address_text(f, x->wsi, x->from);
+    x->expires_at_ms = who.expires_at_ms;
+    buf_done(&who.token);
+    free(bearer);
+    return is;
+}
+
 static int hex(char c)
 {
     const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c | 0x20) : NULL;
@@ -199,7 +223,6 @@ bool admin_take_owner(struct exchange *x)
     }
     x->owner = owner_ref(x->front->hub, str_of(name));
     x->quota = owner_ref(x->front->hub, str_of(name));
-    snprintf(x->from, sizeof x->from, "operator");
     return true;
 }
 
@@ -216,6 +239,10 @@ void admin_forget(struct exchange *x)
     if (x->waiting)
         x->waiting->x = NULL;
     x->waiting = NULL;
+    if (x->watches) {
+        list_remove(&x->all);
+        x->front->n_watchers--;
+    }
 }
 
 static void on_committed(struct waiter *w, int status)
@@ -289,7 +316,7 @@ static void audit_order(struct exchange *x, const char *event, const struct orde
     struct audit_line line = {.event = event,
                               .outcome = "ok",
                               .owner = buf_str(&o->owner),
-                              .from = STR("operator"),
+                              .from = str_of(x->from),
                               .conversation = STR_NULL,
                               .task = STR_NULL,
                               .agent = STR_NULL,
@@ -310,10 +337,22 @@ void admin_kick(struct exchange *x)
     http_api_ready(x, 200);
 }
 
+/* Only the owner's home may write about it. */
+static bool read_order_at_home(struct exchange *x, struct order *ret)
+{
+    if (!read_order(x, ret))
+        return false;
+    if (slots_has(&x->front->hub->open, slot_of(buf_str(&ret->owner))))
+        return true;
+    http_api_fail(x, ERR_OVERLOADED, "another gateway is this owner's home: say it to that one");
+    buf_done(&ret->owner);
+    return false;
+}
+
 void admin_revoke(struct exchange *x)
 {
     struct order o;
-    if (!read_order(x, &o))
+    if (!read_order_at_home(x, &o))
         return;
     int64_t until = o.for_s ? x->front->hub->clock.wall_ms + o.for_s * 1000 : FOREVER_MS;
     revocations_set(x->front->hub, buf_str(&o.owner), until);
@@ -330,7 +369,7 @@ void admin_revoke(struct exchange *x)
 void admin_unrevoke(struct exchange *x)
 {
     struct order o;
-    if (!read_order(x, &o))
+    if (!read_order_at_home(x, &o))
         return;
     revocations_set(x->front->hub, buf_str(&o.owner), 0);
     buf_puts(&x->answer, "{\"type\":\"ok\"}");
@@ -353,6 +392,38 @@ static void put_revocation(void *arg, const char *owner, int64_t until)
     if (until < FOREVER_MS)
         js_put_int(out, "until", until);
     buf_putc(out, '}');
+}
+
+static void put_gateway(struct buf *out, const struct cluster *c, const struct store_node *node)
+{
+    static const char *const states[] = {"live", "leaving", "dead"};
+    buf_putc(out, '{');
+    js_put_field(out, "node", str_of(node->name));
+    js_put_field(out, "state", str_of(states[node->state]));
+    js_put_int(out, "slots", cluster_slots_of(c, node->incarnation));
+    js_put_int(out, "incarnation", node->incarnation);
+    js_put_field(out, "version", str_of(node->version));
+    if (node->link[0])
+        js_put_field(out, "link", str_of(node->link));
+    if (node->incarnation == cluster_incarnation(c))
+        js_put_raw(out, "this", STR("true"));
+    buf_putc(out, '}');
+}
+
+void admin_nodes(struct exchange *x)
+{
+    const struct cluster *c = x->front->cluster;
+    const struct store_node *node;
+    buf_puts(&x->answer, "{\"type\":\"nodes\",\"nodes\":[");
+    for (size_t i = 0; (node = cluster_node(c, i)) != NULL; i++) {
+        if (i > 0)
+            buf_putc(&x->answer, ',');
+        put_gateway(&x->answer, c, node);
+    }
+    buf_puts(&x->answer, "]");
+    js_put_int(&x->answer, "slots_of_nobody", cluster_slots_of(c, 0));
+    buf_puts(&x->answer, "}");
+    http_api_ready(x, 200);
 }
 
 void admin_revocations(struct exchange *x)

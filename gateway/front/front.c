@@ -9,6 +9,7 @@
 #include "gateway/base/log.h"
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
+#include "gateway/front/admin_state.h"
 #include "gateway/front/deflate.h"
 #include "gateway/front/extension.h"
 #include "gateway/front/http_api.h"
@@ -144,8 +145,9 @@ void front_init(struct front *f, uv_loop_t *loop, struct hub *hub, const struct 
 {
     *f =
         (struct front){.loop = loop, .hub = hub, .config = config, .listen_fd = -1, .admin_fd = -1};
-    struct list *const lists[] = {&f->conns,   &f->silent, &f->blocked,   &f->failed,    &f->dead,
-                                  &f->streams, &f->bodies, &f->under_way, &f->greetings, &f->paced};
+    struct list *const lists[] = {&f->conns,     &f->silent,  &f->blocked, &f->failed,
+                                  &f->dead,      &f->streams, &f->bodies,  &f->under_way,
+                                  &f->greetings, &f->paced,   &f->watchers};
     for (size_t i = 0; i < countof(lists); i++)
         list_init(lists[i]);
     uint64_t secret[2];
@@ -196,6 +198,7 @@ void front_tick(struct front *f)
     ws_tick(f);
     sse_tick(f);
     http_api_tick(f);
+    admin_state_tick(f);
     pace_tick(f);
 }
 

@@ -51,8 +51,10 @@ struct front {
     struct files *files;    /* NULL: none are kept */
     enum front_phase phase; /* set by the server */
     void (*write_metrics)(void *arg, struct buf *out);
-    void *metrics_arg;
-    struct route *routes; /* of other protocols, in addition to our own (http_api.h) */
+    void (*drain)(void *arg); /* a planned stop begins */
+    bool is_told_to_drain;    /* at the next tick: the order is answered first */
+    void *metrics_arg;        /* of both */
+    struct route *routes;     /* of other protocols, in addition to our own (http_api.h) */
     size_t n_routes;
     struct ws_kind *ws_kinds; /* the same on WebSockets (ws.h) */
     size_t n_ws_kinds;
@@ -78,6 +80,7 @@ struct front {
     struct list failed;          /* of struct conn, blocked: libwebsockets closes it (closing.h) */
     struct list dead;            /* of struct conn, freed at the end of the turn */
     struct list streams;         /* of struct exchange: event streams over HTTP */
+    struct list watchers;        /* of struct exchange: operators (admin_state.h) */
     struct list bodies;          /* of struct exchange: their bodies are incomplete */
     struct list under_way;       /* of struct exchange: the answer is awaited, or being sent */
     struct list greetings;       /* of struct greeting: PROXY headers that are due (proxied.c) */
@@ -85,7 +88,7 @@ struct front {
     struct list paced;
     uint32_t n_conns, n_strangers; /* WebSockets; strangers: not welcomed yet */
     uint32_t n_streams;            /* event streams over HTTP */
-    uint32_t n_greetings;
+    uint32_t n_greetings, n_watchers;
     uint32_t n_wsi; /* lws's own, of every kind */
     uint64_t next_conn;
     struct buf out;      /* LWS_PRE bytes, then the message under construction */

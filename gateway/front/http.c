@@ -8,6 +8,7 @@
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
 #include "gateway/front/http_api.h"
+#include "gateway/front/http_page.h"
 #include "gateway/front/lws_quirks.h"
 #include "gateway/front/web_files.h"
 #include "gateway/front/ws.h"
@@ -18,6 +19,7 @@
 #define HEADER_VALUE_MAX 16384
 
 #define ETAG_MAX 32
+#define CONSOLE "/console/"
 
 /* The pages may only reach their own origin, and only run and show what was built in. */
 #define PAGE_POLICY                                                                   \
@@ -435,10 +437,19 @@ static int serve_file(struct lws *wsi, const struct web_file *f, bool head)
                   (struct str){(const char *)bytes->p, fresh ? 0 : bytes->n});
 }
 
-static int serve_page(struct lws *wsi, const char *path, bool head)
+/* The console's files hold no secret, but where nobody could use them they are not there. */
+static bool is_served(struct front *f, struct lws *wsi, const char *path)
 {
+    return strncmp(path, CONSOLE, strlen(CONSOLE)) != 0 || admin_is(wsi) ||
+           f->config->auth.admin_claim;
+}
+
+static int serve_page(struct front *f, struct lws *wsi, const char *path, bool head)
+{
+    if (strcmp(path, CONSOLE) == 0)
+        path = CONSOLE "index.html";
     for (size_t i = 0; i < n_web_files; i++)
-        if (strcmp(path, web_files[i].path) == 0)
+        if (strcmp(path, web_files[i].path) == 0 && is_served(f, wsi, path))
             return serve_file(wsi, &web_files[i], head);
     return answer_error(wsi, 404, ERR_NOT_FOUND, "no such page", head);
 }
@@ -449,8 +460,7 @@ static int serve_text(struct lws *wsi, int status, const char *type, struct str 
                   body);
 }
 
-/* A proxy on this machine may ask on behalf of an unnamed client, so loopback alone is no reason
- * then. */
+/* A proxy on this machine may ask for an unnamed client: then loopback alone is no reason. */
 static bool may_read_metrics(struct front *f, struct lws *wsi)
 {
     const struct config *config = f->config;
@@ -465,19 +475,22 @@ static bool may_read_metrics(struct front *f, struct lws *wsi)
            net_list_has(config->metrics.allow_nets, config->metrics.allow.n, &address);
 }
 
-/* The operator's settings for the page; without an identity, because the reader may have none
- * yet. */
 static int serve_page_facts(struct front *f, struct lws *wsi, bool head)
 {
     struct buf facts = {0};
-    buf_putc(&facts, '{');
-    js_put_field(&facts, "name", str_of(f->config->page.name));
-    if (*f->config->page.sign_in_url)
-        js_put_field(&facts, "sign_in_url", str_of(f->config->page.sign_in_url));
-    buf_putc(&facts, '}');
+    http_page_put_facts(f->config, &facts);
     int result = serve_text(wsi, 200, "application/json", buf_str(&facts), head);
     buf_done(&facts);
     return result;
+}
+
+static int serve_mark(struct front *f, struct lws *wsi, bool head)
+{
+    char hash[HTTP_PAGE_HASH];
+    struct web_file mark;
+    if (http_page_mark(f->config, hash, &mark))
+        return serve_file(wsi, &mark, head);
+    return answer_error(wsi, 404, ERR_NOT_FOUND, "the page has no mark of its own", head);
 }
 
 static int serve_metrics(struct front *f, struct lws *wsi, bool head)
@@ -494,8 +507,7 @@ static int serve_metrics(struct front *f, struct lws *wsi, bool head)
 static int http_serve(struct front *f, struct lws *wsi, const char *path)
 {
     bool head = http_is_head(wsi);
-    bool get = head || lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) > 0;
-    if (!get)
+    if (!head && lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
         return answer_error(wsi, 400, ERR_UNSUPPORTED, "this method is not served here", head);
     if (http_check_origin(f, wsi) != ORIGIN_OK)
         return answer_error(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed", head);
@@ -508,7 +520,9 @@ static int http_serve(struct front *f, struct lws *wsi, const char *path)
         return serve_metrics(f, wsi, head);
     if (strcmp(path, "/page.json") == 0)
         return serve_page_facts(f, wsi, head);
-    return serve_page(wsi, strcmp(path, "/") == 0 ? "/index.html" : path, head);
+    if (strcmp(path, "/mark") == 0)
+        return serve_mark(f, wsi, head);
+    return serve_page(f, wsi, strcmp(path, "/") == 0 ? "/index.html" : path, head);
 }
 
 static int http_begin(struct front *f, struct lws *wsi, struct exchange **slot, const char *path,

@@ -8,6 +8,7 @@
 #include "gateway/base/header_list.h"
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
+#include "gateway/front/admin_state.h"
 #include "gateway/front/http_files.h"
 #include "gateway/front/http_head.h"
 #include "gateway/front/lws_quirks.h"
@@ -465,7 +466,7 @@ int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, con
     x->begun_ms = f->hub->clock.now_ms;
     const char *wrong = expect_body(x);
     x->is_head = http_is_head(wsi);
-    x->is_admins = admin_is(wsi);
+    x->is_admins = admin_claims(x, path);
     bool from_cookie = !x->is_admins && http_identity_is_cookie(f, wsi);
     if (http_check_origin_of(f, wsi, from_cookie && needs_origin(wsi)) != ORIGIN_OK) {
         http_put_error(&x->answer, ERR_UNAUTHORIZED, "this origin or host is not allowed");
@@ -504,6 +505,8 @@ int http_api_writable(struct exchange *x)
         return 0;
     if (x->streams)
         return sse_writable(x);
+    if (x->watches)
+        return admin_watch_writable(x);
     if (x->sends)
         return x->route->kind->writable(x);
     /* A peer that sends head and body in two packets would find the connection closed after a
@@ -554,6 +557,7 @@ void http_api_closed(struct exchange *x)
     free(x->task_id);
     free(x->agent);
     free(x->origin);
+    free(x->watched_owner);
     free(x->traceparent);
     free(x);
 }

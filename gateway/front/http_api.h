@@ -54,7 +54,8 @@ struct exchange_kind {
 };
 
 struct route {
-    const char *pattern;             /* {c}: conversation_id, {t}: task_id, {a}: an agent's name */
+    const char *pattern;             /* {c}: conversation_id, {t}: task_id, {a}: an agent's name,
+                                      * {p}: a path */
     const char *query;               /* parameters that become members, separated by spaces */
     void (*own)(struct exchange *x); /* not a request of the wire: answers by itself */
     enum method method;
@@ -62,7 +63,7 @@ struct route {
     int made_status;   /* of a success */
     const char *allow; /* this method is not served here, these are: 405 */
     bool is_events;
-    bool is_admins;                   /* only on the operator's socket */
+    bool is_admins;                   /* for operators alone */
     const struct exchange_kind *kind; /* NULL: a request of the wire */
     int operation;                    /* the kind's own */
     const void *of_kind;              /* the same */
@@ -83,7 +84,7 @@ struct exchange {
     bool waits;            /* the client sends the body after a 100 */
     bool hangs_up;         /* after the answer: what follows cannot be trusted */
     bool is_head;          /* the answer has no body, whatever its head says */
-    bool is_admins;        /* it came through the operator's socket */
+    bool is_admins;        /* it is an operator's (admin_claims) */
     bool held;             /* the body is not read now */
     bool sends;            /* its kind writes the answer */
     struct owner *owner, *quota;
@@ -100,6 +101,8 @@ struct exchange {
     char *origin;      /* gets CORS headers; NULL for none */
     /* events */
     bool streams, starts, ended;
+    bool watches;        /* an operator's (admin_state.h) */
+    char *watched_owner; /* of those; NULL for all */
     bool is_whole;       /* nothing is sent until it has ended; then the answer, in one piece */
     bool breaks;         /* ended with an error: the connection is cut */
     bool lost;           /* whole: the awaited end will not come */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "gateway/front/admin.h"
+#include "gateway/front/admin_state.h"
 #include "gateway/front/http_api.h"
 #include "gateway/front/lws_quirks.h"
 
@@ -53,6 +54,10 @@ static const struct route routes[] = {
     {OWN(POST, "/v1/admin/revoke", admin_revoke), .is_admins = true},
     {OWN(POST, "/v1/admin/unrevoke", admin_unrevoke), .is_admins = true},
     {OWN(GET, "/v1/admin/revocations", admin_revocations), .is_admins = true},
+    {OWN(GET, "/v1/admin/nodes", admin_nodes), .is_admins = true},
+    {OWN(GET, "/v1/admin/state", admin_state), .is_admins = true},
+    {OWN(GET, "/v1/admin/watch", admin_watch), .is_admins = true},
+    {OWN(POST, "/v1/admin/drain", admin_stop), .is_admins = true},
 };
 
 static const enum lws_token_indexes uri_of[] = {
@@ -68,7 +73,7 @@ enum method http_method(struct lws *wsi)
 }
 
 /* Walks pattern and path together; a brace matches up to the next slash, or up to the character
- * that follows it in the pattern. */
+ * that follows it in the pattern; {p} all of the rest. */
 static bool match(struct exchange *x, const char *pattern, const char *path)
 {
     while (*pattern) {
@@ -81,7 +86,7 @@ static bool match(struct exchange *x, const char *pattern, const char *path)
         char **to = pattern[1] == 'c'   ? &x->conversation_id
                     : pattern[1] == 't' ? &x->task_id
                                         : &x->agent;
-        size_t n = strcspn(path, ends);
+        size_t n = pattern[1] == 'p' ? strlen(path) : strcspn(path, ends);
         free(*to);
         *to = xstrdup((struct str){path, n});
         path += n;
@@ -132,7 +137,7 @@ static const struct route *find_loosely(struct exchange *x, enum method method, 
 const struct route *http_route_find(struct exchange *x, enum method method, const char *path)
 {
     bool names_task = strstr(path, "/tasks/") || strncmp(path, "/v1/stream/", 11) == 0;
-    bool names_file = strstr(path, "/files/");
+    bool names_file = strstr(path, "/files/") || strstr(path, "/workspace");
     bool whole = method == OTHER || lws_quirk_path_is_whole(x->wsi, uri_of[method], &names_task);
     const struct route *found = NULL;
     if (whole)

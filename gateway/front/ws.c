@@ -185,7 +185,7 @@ static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
     c->kind = find_kind(f, path);
     lws_quirk_head_is_read(wsi);
     lws_quirk_has_gone(wsi);
-    c->heard_ms = c->kept_ms = f->hub->clock.now_ms;
+    c->opened_ms = c->heard_ms = c->kept_ms = f->hub->clock.now_ms;
     session_init(&c->session, f->hub, &session_ops, c);
     c->session.from = c->address->group;
     list_push(&f->conns, &c->all);

@@ -66,7 +66,7 @@ struct conn {
     enum conn_state state;
     char *bearer, *cookie; /* until the client is identified */
     struct address *address;
-    msec_t heard_ms, pinged_ms, kept_ms;
+    msec_t opened_ms, heard_ms, pinged_ms, kept_ms;
     msec_t moved_ms;   /* the reader last took something */
     uint64_t acked;    /* bytes, by then */
     uint64_t deflated; /* number of the last compressed message (deflate.h) */

@@ -5,11 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/outbox.h"
 #include "gateway/store/data_dir.h"
 #include "gateway/store/store_pg_private.h"
 #include "gateway/store/store_sqlite_private.h"
 
 #define COLUMNS_MAX 64
+#define OUTBOX_BODY 4 /* its column, which names the owner */
 
 /* A table that both have.  SQLite's checksums are made anew: they are of the same cells. */
 struct copied {
@@ -39,7 +41,7 @@ static const struct copied copied[] = {
     WHOLE("inbox", "task_key, position, line", "task_key, position", "line", -1),
     WHOLE("request_keys", "owner, key, conversation_id, task_id, created_at", "owner, key", "", -1),
     WHOLE("notices", "key, silent, owner, conversation_id, agent, text, source", "key", "", 2),
-    WHOLE("outbox", "key, hook, id, at, body", "key", "", -1),
+    WHOLE("outbox", "key, hook, id, at, body", "key", "", OUTBOX_BODY),
     WHOLE("revocations", "owner, until", "owner", "", 0),
     WHOLE("usage", "owner, bytes", "owner", "", 0),
     WHOLE("garbage", "task_key, owner, keeps_record", "task_key", "", -1),
@@ -252,7 +254,8 @@ static bool put_in_postgres(struct transfer *t, const struct copied *c, const st
         formats[n] = one;
     }
     if (c->owner >= 0) {
-        big(numbers[n], slot_of((struct str){values[owner], (size_t)lengths[owner]}));
+        struct str text = {values[owner], (size_t)lengths[owner]};
+        big(numbers[n], c->owner == OUTBOX_BODY ? outbox_slot(text) : slot_of(text));
         values[n] = numbers[n];
         lengths[n] = 8;
         formats[n++] = one;
@@ -478,6 +481,10 @@ static bool transfer_all(struct transfer *t)
     bool good = true;
     for (size_t i = 0; i < countof(copied) && good; i++)
         good = copy_table(t, &copied[i]);
+    if (good && !t->back) /* those name their task instead of the owner */
+        good = pg_does(t, "UPDATE outbox o SET slot = t.slot FROM tasks t WHERE o.hook = "
+                          "'\\x0168656c64' AND t.task_key = "
+                          "(convert_from(o.body, 'UTF8')::json->>'task_key')::bigint");
     good = good && copy_journal(t);
     good = good && (t->back ? newest_to_sqlite(t) : newest_to_postgres(t));
     for (size_t i = 0; i < countof(copied) && good; i++)

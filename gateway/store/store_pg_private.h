@@ -40,6 +40,7 @@ enum pg_stmt {
     PG_BEAT_FORGET,
     PG_NODE_NEW,
     PG_NODE_LINK,
+    PG_NODE_GOES,
     PG_BEAT_NEW,
     PG_BEAT,
     PG_NODE_LEAVE,

@@ -127,6 +127,7 @@ static const char *const texts[PG_COUNT] = {
         "INSERT INTO nodes (incarnation, node, life, place, batch, newest_id, state, version) "
         "VALUES (?, ?, ?, ?, 0, ?, 0, ?)",
     [PG_NODE_LINK] = "UPDATE nodes SET link = ? WHERE incarnation = ? AND life = ?",
+    [PG_NODE_GOES] = "UPDATE nodes SET state = 1 WHERE incarnation = ? AND life = ? AND state = 0",
     [PG_BEAT_NEW] = "INSERT INTO beats (incarnation, beat, dead) VALUES (?, 0, 0)",
     [PG_BEAT] = "UPDATE beats SET beat = beat + 1 WHERE incarnation = ? AND dead = 0 RETURNING 1",
     [PG_NODE_LEAVE] = "WITH b AS (UPDATE beats SET dead = 1 WHERE incarnation = ?) "

@@ -32,6 +32,7 @@ struct pg_watch {
     int64_t last_moved;
     struct watched watched[STORE_NODES_MAX];
     size_t n_watched;
+    bool fails;       /* the last one */
     int64_t round_at; /* when the last one was over */
 
     uv_thread_t rescuer;
@@ -45,9 +46,9 @@ struct pg_watch {
     void *arg;
     struct store_view view;
     struct slots release;
-    bool releases, tells_link;
+    bool releases, tells_link, tells_leaving;
     char link[NODE_LINK_TEXT];
-    atomic_bool turned;
+    atomic_bool turned, begun; /* begun: the loop has turned at all */
     _Atomic uint64_t n_takeovers;
 };
 
@@ -287,24 +288,35 @@ static void rescue_some(struct pg_watch *w)
 
 /* --- rounds ----------------------------------------------------------------------------------- */
 
-static int tell_link(struct pg_watch *w)
+/* Waits for a batch that is under way: it is the same row. */
+static int tell_row(struct pg_watch *w, enum pg_stmt stmt, const char *link)
 {
-    char link[NODE_LINK_TEXT];
-    uv_mutex_lock(&w->lock);
-    bool tells = w->tells_link;
-    memcpy(link, w->link, sizeof link);
-    w->tells_link = false;
-    uv_mutex_unlock(&w->lock);
-    if (!tells)
-        return STORE_OK;
     struct pg_call c;
-    pg_begin(&c, &w->conn, PG_NODE_LINK);
-    pg_text(&c, str_of(link));
+    pg_begin(&c, &w->conn, stmt);
+    if (link)
+        pg_text(&c, str_of(link));
     pg_int(&c, w->s->incarnation);
     pg_text(&c, (struct str){w->s->life, sizeof w->s->life});
-    int status = pg_run(&c);
-    if (status < 0)
+    return pg_run(&c);
+}
+
+static int tell_others(struct pg_watch *w)
+{
+    char link[NODE_LINK_TEXT];
+    int status = STORE_OK;
+    uv_mutex_lock(&w->lock);
+    bool tells_link = w->tells_link, leaves = w->tells_leaving;
+    memcpy(link, w->link, sizeof link);
+    w->tells_link = w->tells_leaving = false;
+    uv_mutex_unlock(&w->lock);
+    if (tells_link)
+        status = tell_row(w, PG_NODE_LINK, link);
+    if (tells_link && status < 0)
         store_pg_advertise(w->s, link);
+    if (leaves && status == STORE_OK)
+        status = tell_row(w, PG_NODE_GOES, NULL);
+    if (leaves && status < 0)
+        store_pg_leave(w->s);
     return status;
 }
 
@@ -326,8 +338,8 @@ static int round_within(struct pg_watch *w)
         watch_anew(w);
     }
     int64_t sent = pg_boot_ms();
-    if (!atomic_exchange(&w->turned, false))
-        return STORE_OK; /* a loop that hangs is no sign of life */
+    if (!atomic_exchange(&w->turned, false) && atomic_load(&w->begun))
+        return STORE_OK; /* a loop that hangs is no sign of life; a long start is one */
     w->conn.warned = false;
     int status = pg_beat_on(s, &w->conn);
     if (status == STORE_OK && w->conn.warned) /* not where it was promised to be */
@@ -345,7 +357,7 @@ static int round_within(struct pg_watch *w)
     if (status == STORE_OK)
         status = claim_free(w);
     if (status == STORE_OK)
-        status = tell_link(w);
+        status = tell_others(w);
     w->round_at = sent;
     rescue_some(w);
     return status;
@@ -354,10 +366,12 @@ static int round_within(struct pg_watch *w)
 static void watch_round(struct pg_watch *w)
 {
     int status = round_within(w);
+    bool first = status < 0 && !w->fails;
+    w->fails = status < 0;
     if (status < 0) {
         pg_note_error(w->s, &w->conn);
-        if (status != STORE_FENCED)
-            log_event_limited(LEVEL_WARN, "cluster", "beat_fails", LOG_TEXT("why", w->conn.error));
+        if (status != STORE_FENCED && first)
+            log_event(LEVEL_WARN, "cluster", "beat_fails", LOG_TEXT("why", w->conn.error));
     }
     watch_publish(w); /* also so that the loop turns */
 }
@@ -426,8 +440,10 @@ void pg_watch_stop(struct store_pg *s)
 
 void store_pg_turned(struct store_pg *store)
 {
-    if (store->watch)
-        atomic_store(&store->watch->turned, true);
+    if (!store->watch)
+        return;
+    atomic_store(&store->watch->begun, true);
+    atomic_store(&store->watch->turned, true);
 }
 
 void store_pg_view(struct store_pg *store, struct store_view *ret)
@@ -464,6 +480,15 @@ void store_pg_advertise(struct store_pg *store, const char *address)
     uv_mutex_lock(&w->lock);
     snprintf(w->link, sizeof w->link, "%s", address);
     w->tells_link = true;
+    uv_cond_signal(&w->wake);
+    uv_mutex_unlock(&w->lock);
+}
+
+void store_pg_leave(struct store_pg *store)
+{
+    struct pg_watch *w = store->watch;
+    uv_mutex_lock(&w->lock);
+    w->tells_leaving = true;
     uv_cond_signal(&w->wake);
     uv_mutex_unlock(&w->lock);
 }

@@ -98,6 +98,11 @@ void store_pg_advertise(struct store_pg *store, const char *address)
     (void)address;
 }
 
+void store_pg_leave(struct store_pg *store)
+{
+    (void)store;
+}
+
 void store_pg_release(struct store_pg *store, const struct slots *slots)
 {
     (void)store;

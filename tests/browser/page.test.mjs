@@ -1,6 +1,8 @@
 // page.test.mjs -- what the page is beyond a place to ask: Markdown, tray, care for who uses it.
 
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { scene } from "./support/scene.mjs";
 import { axeSource, states } from "./support/states.mjs";
 
@@ -333,6 +335,30 @@ scene("the messages scroll, and the page around them stays", async (its) => {
     return [whole.scrollTop, scrollY, document.querySelector("#thread").scrollTop > 0];
   });
   assert.deepEqual(moved, [0, 0, true]);
+});
+
+scene("name, mark and colour of the page are the operator's, light and dark, under the same policy", async (its) => {
+  const mark = join(its.gateway.folder, "mark.svg");
+  await writeFile(mark, '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><circle cx="4" cy="4" r="4" fill="#7a1f5c"/></svg>');
+  await its.reconfigure({ page: { name: "Reef", accent: "#7a1f5c", mark } });
+  const profile = await its.profile({ ...looks, bypassCSP: false });
+  const chat = await its.chat({ profile });
+  await chat.waitForState("live");
+  const { page } = chat;
+  await page.waitForFunction(() => [...document.querySelectorAll("img.own-mark")].filter((mark) => mark.naturalWidth > 0).length === 2);
+  assert.equal(await page.title(), "Reef");
+  assert.match(await page.getAttribute("link[rel=icon]", "href"), /\/mark$/);
+  await page.fill("#message", "How deep?");
+  await page.waitForSelector("#send:enabled");
+  assert.equal(await page.evaluate(() => getComputedStyle(document.querySelector("#send")).backgroundColor), "rgb(122, 31, 92)");
+  const dressed = await its.chat({ profile: await its.profile(looks) });
+  await dressed.ask("How deep is the sea?");
+  const puppet = await its.stage.puppet();
+  puppet.say("See [there](https://example.org).");
+  puppet.emit("input_required", { input_id: "q", kind: "approval", prompt: "Dive?" });
+  await dressed.page.waitForSelector("[data-input-id=q]");
+  await assertAccessible(dressed);
+  puppet.exit();
 });
 
 const phone = { width: 360, height: 640 };

@@ -1,10 +1,10 @@
 // reflexes.test.mjs -- what people do without thinking, and what they then expect to see.
 
 import assert from "node:assert/strict";
-import { createHmac } from "node:crypto";
-import { readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { readFile } from "node:fs/promises";
 import { scene } from "./support/scene.mjs";
+import { states } from "./support/states.mjs";
+import { tokenOf } from "./support/tokens.mjs";
 
 /** The texts of these elements, in the order in which they stand on the page. */
 const order = (chat, selector) =>
@@ -117,6 +117,24 @@ scene("each row of the list can be renamed, saved and deleted, and the focus is 
   await page.click("dialog[open] button.danger");
   await page.waitForSelector(row, { state: "detached" });
   await page.waitForSelector("#message:focus");
+});
+
+scene("j and k lead through the conversations", async (its) => {
+  const { chat, puppet } = await its.asked({ text: "The first" });
+  const { page } = chat;
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await page.click("#new");
+  await chat.ask("The second");
+  (await its.stage.puppet()).exit();
+  await page.waitForSelector("#conversations li[data-conversation-id] >> nth=1");
+  await chat.waitForText("The second", "#title");
+  await chat.waitForStatus("completed");
+  await page.focus("#thread");
+  for (const [key, title] of [["j", "The first"], ["j", "The first"], ["k", "The second"]]) {
+    await page.keyboard.press(key);
+    await chat.waitForText(title, "#title");
+  }
 });
 
 scene("on a phone letters of fields have 16 px, and what is touched 44", async (its) => {
@@ -254,14 +272,14 @@ scene("choices are buttons; another answer can still be written", async (its) =>
 scene("conversations stand below their days, and an answer says who gave it, when, and what it took", async (its) => {
   const profile = await its.profile({ locale: "en-US", timezoneId: "UTC" });
   const { chat, puppet } = await its.asked({ profile, said: ["Well."] });
-  puppet.emit("result", { usage: { prompt_tokens: 1200, completion_tokens: 34 } });
+  puppet.emit("result", { usage: { prompt_tokens: 1200, completion_tokens: 34 }, total_cost_usd: 0.0123 });
   puppet.exit();
   await chat.waitForStatus("completed");
   const facts = (await chat.textOf(".turn .told > .actions .took")).split(" · ");
   assert.equal(facts[0], "puppet");
   assert.match(facts[1], /^\d{1,2}:\d\d [AP]M$/);
   assert.match(facts[2], /^[\d.]+ m?s$/);
-  assert.equal(facts[3], "1,234 tokens");
+  assert.deepEqual(facts.slice(3), ["1,234 tokens", "$0.012"]);
   const days = () => chat.page.locator("#conversations > li").evaluateAll((all) => all.map((each) => each.className || "row"));
   assert.deepEqual(await days(), ["day", "row"]);
   assert.equal(await chat.textOf("#conversations .day"), "Today");
@@ -379,24 +397,9 @@ scene("while the gateway is away the page says so in one line, and what to expec
   await chat.page.waitForSelector("#why-not", { state: "detached" });
 });
 
-const SECRET = "a secret of more than thirty-two bytes, for the tests";
-const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
-function tokenOf(sub) {
-  const claims = { sub, exp: Math.floor(Date.now() / 1000) + 3_600 };
-  const signed = `${part({ alg: "HS256", typ: "JWT", kid: "k1" })}.${part(claims)}`;
-  return `${signed}.${createHmac("sha256", SECRET).update(signed).digest("base64url")}`;
-}
-
 scene("a gateway that wants a token asks for one, and takes it", async (its) => {
-  await its.gateway.stop();
-  const secret_file = join(its.gateway.folder, "secret");
-  await writeFile(secret_file, SECRET, { mode: 0o600 });
-  its.gateway.config.auth = { keys: [{ kid: "k1", alg: "HS256", secret_file }] };
-  its.gateway.config.page = { name: "Reef", sign_in_url: "https://login.example/start" };
-  await its.gateway.start();
-  const chat = await its.chat();
+  const chat = await states.signIn(its);
   const { page } = chat;
-  await chat.waitForText("Sign in is needed", "#sign-in h2");
   assert.equal(await page.locator("#message").count(), 0, "there is no field that leads nowhere");
   assert.equal(await page.getAttribute("a.sign-in", "href"), "https://login.example/start");
   assert.equal(await page.title(), "Reef");

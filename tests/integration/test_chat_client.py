@@ -105,7 +105,7 @@ def test_unreachable_gateway_is_told_at_once(chat):
 
 def test_what_answers_in_another_way_is_told_in_plain_words(chat, gateway):
     port = gateway.port
-    for url, why in ((f"https://127.0.0.1:{port}", "does not speak TLS"), (f"ws://127.0.0.1:{port}/none", "not as a gateway"),
+    for url, why in ((f"https://127.0.0.1:{port}", "does not speak TLS (then ws://)"), (f"ws://127.0.0.1:{port}/none", "not as a gateway"),
                      ("ws://no-such-host.invalid", "no such host")):
         status, out, err = Command("chat", url, "hi", environ=chat.environ).end()
         assert (status, out) == (1, "") and "cannot connect to" in err and why in err, (url, err)

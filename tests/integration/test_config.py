@@ -246,7 +246,7 @@ COMMANDS = re.findall(r"^  holdfast (\S+)", run("help").stdout, re.M)
 
 def test_each_command_has_help():
     assert {"serve", "check-config", "keys", "doctor", "admin", "chat", "version"} <= set(COMMANDS)
-    for command in COMMANDS:
+    for command in set(COMMANDS) - {"help"}:
         for asked in ((command, "--help"), (command, "-h"), ("help", command), (command, "word", "--help")):
             done = run(*asked)
             assert done.returncode == 0 and done.stdout.startswith(f"  holdfast {command}"), asked

@@ -2,17 +2,21 @@
 server is this file's own."""
 
 import contextlib
+import json
 import os
+import re
 import signal
+import threading
 import time
 
 import pytest
 
+import model_server as m
 import nodes
 import postgres
 import tokens
-from gateway import LATE_S, SCALE, WAIT_S, wait_until
-from holdfast import Client, Closed
+from gateway import LATE_S, SCALE, processes_with, run, wait_until
+from holdfast import Client, Closed, text_of
 
 if not postgres.programs():
     pytest.skip("PostgreSQL is not installed", allow_module_level=True)
@@ -28,7 +32,7 @@ def server():
 
 @pytest.fixture
 def cluster(server, request):
-    cluster = nodes.Nodes(server, request.node.name[:50])
+    cluster = nodes.Nodes(server, "".join(c for c in request.node.name if c.isalnum() or c == "_")[:50])
     yield cluster
     cluster.close()
 
@@ -62,6 +66,15 @@ def test_each_has_a_share_and_refuses_the_owners_of_others(cluster):
             status, _, body = other.http("GET", "/v1/conversations", headers={"Authorization": "Bearer " + tokens.token(owner)})
             assert status == 503 and b"overloaded" in body
     assert cluster.sql("SELECT count(*) FROM tasks") == "3"
+    shares = {(name, "live", count) for name, count in cluster.shares().items()}
+    listed = wait_until(lambda: next((all_ for all_ in [json.loads(run("admin", "--data", str(one.data), "nodes").stdout)]
+                                      if {(n["node"], n["state"], n["slots"]) for n in all_["nodes"]} == shares), None),
+                        "the shares of all, as this one sees them")
+    assert [n["node"] for n in listed["nodes"] if "this" in n] == ["one"] and listed["slots_of_nobody"] == 0
+    text = two.http("GET", "/metrics")[2].decode()
+    assert 'holdfast_cluster_nodes{state="live"} 3\n' in text
+    assert f'holdfast_cluster_slots{{state="open"}} {cluster.shares()["two"]}\n' in text
+    assert float(re.search(r"^holdfast_cluster_lease_seconds_left ([0-9.]+)$", text, re.M)[1]) > 0
 
 
 def test_one_is_killed_and_the_others_go_on_with_its_owners(cluster):
@@ -81,7 +94,7 @@ def test_one_is_killed_and_the_others_go_on_with_its_owners(cluster):
         begun = time.monotonic()
         for owner in lost:
             wait_until(lambda who=owner: cluster.home_of(who) in ("two", "three"), "a new home")
-        assert time.monotonic() - begun < cluster.lease_s + 2 + LATE_S
+        assert time.monotonic() - begun < cluster.lease_s + 2 + 2 * LATE_S
         for owner in lost:
             home = cluster.gateways[cluster.home_of(owner)]
             home.logged("event=slots_come")
@@ -179,3 +192,106 @@ def test_an_outage_for_longer_than_the_lease_ends_nobody(server, cluster):
         assert client.wait_terminal(task)["event"] == "task.completed"  # each number once: the client checks
     assert cluster.home_of(owner) == "one"
     assert not any("event=taken_over" in line for g in (one, two) for line in g.log)
+
+
+def at_home(cluster, owner, without):
+    """A client of the owner at its new home, when that serves it."""
+    wait_until(lambda: cluster.home_of(owner) not in ("", without), "a new home")
+    client = client_of(cluster.gateways[cluster.home_of(owner)], owner)
+    wait_until(lambda: client.ask("conversations")["type"] == "conversations", "service again")
+    return client
+
+
+@pytest.fixture
+def model():
+    running = m.ModelServer()
+    yield running
+    running.close()
+
+
+@pytest.mark.parametrize("kind", ["react", "http"])
+def test_agents_that_can_go_on_do_so_at_the_next_home(cluster, model, kind):
+    """Its half turn is withdrawn, and said anew; it is asked once more, and ends once."""
+    cluster.config = {
+        "models": [{"name": "m", "base_url": model.url + "/v1", "model": "m"}],
+        "agents": [{"name": "react", "kind": "react", "model": "m"},
+                   {"name": "http", "kind": "http", "form": "openai", "model": "m", "url": model.url + "/v1/chat/completions",
+                    "after_restart": "continue"}],
+    }
+    one, two = cluster.start("one", "two")
+    owner, = cluster.owners_at("one", 1)
+    model.script = [[m.head(), m.text("half "), threading.Event()]]
+    with client_of(one, owner) as client:
+        task = client.chat("go", agent=kind)
+        client.event(task, "token")
+        model.script = [m.reply(m.text("whole"), m.finish(), m.DONE)]
+        one.kill()
+    with at_home(cluster, owner, "one") as client:
+        events = whole(client, task)
+        assert [e["event"] for e in events].count("task.resumed") == 1
+        assert events[-1]["event"] == "task.completed" and events[-1]["data"]["output"] == "whole"
+        resumed, = (i for i, e in enumerate(events) if e["event"] == "task.resumed")
+        assert text_of(events[resumed:]) == "whole"
+    assert len(model.requests) == 2
+
+
+def test_what_is_due_later_is_begun_once_by_the_next_home(cluster):
+    one, two = cluster.start("one", "two")
+    owner, = cluster.owners_at("one", 1)
+    with client_of(one, owner) as client:
+        client.call("schedule", conversation_id="due", not_before=int(time.time() * 1000) + 1000,
+                    chat={"message": json.dumps({"token": "x"})})
+        later = client.call("schedule", conversation_id="later", not_before=int(time.time() * 1000) + 10**9,
+                            chat={"message": "x"})["schedule"]
+        one.kill()  # nobody is there at its time
+    with at_home(cluster, owner, "one") as client:
+        wait_until(lambda: len(client.call("schedules")["schedules"]) == 1, "it is sent")
+        assert len(client.call("tasks", conversation_id="due")["tasks"]) == 1
+        kept, = client.call("schedules")["schedules"]
+        assert kept["schedule_id"] == later["schedule_id"]
+
+
+def test_one_that_drains_gives_what_is_idle_and_keeps_what_lives(cluster):
+    cluster.config = {"drain_s": 120}
+    one, two = cluster.start("one", "two")
+    busy, idle = cluster.owners_at("one", 2)
+    go_on = one.path("go-on")
+    with client_of(one, busy) as client:
+        task = client.chat({"token": "before"}, {"wait": go_on}, {"token": "after"})
+        client.event(task, "token")
+        one.process.send_signal(signal.SIGTERM)
+        with at_home(cluster, idle, "one") as other:
+            assert other.finish("x")[0]["status"] == "completed"
+        assert cluster.home_of(busy) == "one"
+        open(go_on, "w", encoding="utf-8").close()
+        assert client.wait_terminal(task)["event"] == "task.completed"
+    assert one.wait() == 0
+    with at_home(cluster, busy, "one") as client:
+        assert client.task(task)["status"] == "completed"
+    assert not any("event=taken_over" in line for line in two.log)
+
+
+def test_kept_agents_go_on_where_they_are_and_nowhere_else(cluster):
+    """Back before the lease is over the gateway finds its agents; taken over meanwhile, their tasks have ended, and the
+    agents are ended when it comes back."""
+    one, two = cluster.start("one", "two", lasting=True)
+    owner, = cluster.owners_at("one", 1)
+    go_on, never = one.path("go-on"), one.path("never")
+    with client_of(one, owner) as client:
+        task = client.chat({"token": "before"}, {"wait": go_on}, {"token": "after"})
+        client.event(task, "token")
+        one.kill()
+        one.start()
+        open(go_on, "w", encoding="utf-8").close()
+    with client_of(one, owner) as client:
+        events = whole(client, task)
+        assert [e["event"] for e in events if e["event"].startswith("task.")] == [
+            "task.created", "task.started", "task.resumed", "task.completed"]
+        lost = client.chat({"token": "before"}, {"wait": never})
+        client.event(lost, "token")
+        one.kill()
+    with at_home(cluster, owner, "one") as client:
+        assert whole(client, lost)[-1]["data"]["error"]["code"] == "orphaned"
+    one.start()
+    wait_until(lambda: not [c for c in processes_with(one.mark).values() if "script_agent" in c], "the end of the agent")
+    one.logged("event=swept")

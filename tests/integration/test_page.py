@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gateway import Gateway
+from gateway import Gateway, run
 
 POLICY = {
     "default-src": "'none'",
@@ -123,3 +123,40 @@ def test_facts_of_the_page_are_the_operators():
     with Gateway({"page": page}) as gateway:
         assert json.loads(gateway.http("GET", "/page.json")[2]) == page
         assert gateway.http("GET", "/page.json", headers={"Origin": "http://evil.example"})[0] == 403
+        assert gateway.http("GET", "/mark")[0] == 404
+
+
+SVG = b'<?xml version="1.0"?>\n<!-- a reef --><svg xmlns="http://www.w3.org/2000/svg"/>'
+
+
+def test_mark_and_colour_of_the_page_are_the_operators(tmp_path):
+    """PROTOCOL.md 7: a picture is served under the page's own policy, and revalidated."""
+    mark = tmp_path / "mark.svg"
+    mark.write_bytes(SVG)
+    page = {"name": "Reef", "accent": "#7a1f5c", "mark": str(mark)}
+    with Gateway({"page": page}) as gateway:
+        assert json.loads(gateway.http("GET", "/page.json")[2]) == page | {"mark": "mark"}
+        status, headers, body = gateway.http("GET", "/mark")
+        assert (status, headers["Content-Type"], body) == (200, "image/svg+xml", SVG)
+        assert "script-src 'self'" in headers["Content-Security-Policy"]
+        assert headers["Cache-Control"] == "no-cache"
+        assert gateway.http("GET", "/mark", headers={"If-None-Match": headers["ETag"]})[0] == 304
+
+
+@pytest.mark.parametrize("page, why", [
+    ({"accent": "teal"}, "page.accent: must be a colour such as #0b6e66"),
+    ({"accent": "#3fd0bf"}, "page.accent: is too light for white letters on it: the contrast is 1.9, not 4.5"),
+    ({"mark": "/no/such/mark.png"}, "page.mark: cannot be read: No such file or directory"),
+    ({"mark": "text"}, "page.mark: must be an SVG or a PNG"),
+    ({"mark": "large"}, "page.mark: is larger than 256 KiB"),
+])
+def test_page_that_cannot_be_is_told_by_check_config(tmp_path, page, why):
+    (tmp_path / "text").write_text("no picture")
+    (tmp_path / "large").write_bytes(SVG + bytes(256 << 10))
+    if "mark" in page and not page["mark"].startswith("/"):
+        page = {"mark": str(tmp_path / page["mark"])}
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"page": page}))
+    checked = run("check-config", str(config))
+    assert checked.returncode != 0
+    assert why in checked.stdout + checked.stderr

@@ -64,7 +64,7 @@ def said(event, **data):
 
 
 def handed(path):
-    """What the run line that the agent dumped hands on."""
+    """The context in the run line that the agent dumped."""
     wait_until(path.exists, "the run line")
     return json.loads(path.read_text())["run"].get("traceparent")
 

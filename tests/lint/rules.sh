@@ -17,7 +17,7 @@ cluster     base store
 auth        base config
 fetch       base config
 files       base
-front       auth base config files
+front       auth base cluster config files
 cli         auth base front store
 models      base fetch
 tools       config fetch models processes

@@ -9,7 +9,7 @@ import tokens
 from gateway import Gateway, wait_until
 
 N_SLOTS = 4096
-LEASE_S = 3
+LEASE_S = 5  # a busy machine keeps a process from running for seconds, and then it is rightly taken over
 
 
 def slot_of(owner):
@@ -32,19 +32,19 @@ class Nodes:
         self.config = config or {}
         self.gateways = {}
 
-    def new(self, name):
+    def new(self, name, **more):
         folder = self.folder / name
         folder.mkdir()
         store = {"kind": "postgres", "url_file": str(self.folder / "url"), "retry_s": 120}
         cluster = {"secret_file": str(self.folder / "secret"), "node": name, "lease_s": self.lease_s}
         self.gateways[name] = Gateway({"store": store, "cluster": cluster, "auth": tokens.config(folder), **self.config},
-                                      folder=folder)
+                                      folder=folder, **more)
         return self.gateways[name]
 
-    def start(self, *names):
+    def start(self, *names, **more):
         """Starts them, and returns when each has its share."""
         for name in names:
-            self.new(name).start()
+            self.new(name, **more).start()
         self.settled(len([g for g in self.gateways.values() if g.process]))
         return [self.gateways[name] for name in names]
 

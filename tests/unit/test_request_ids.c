@@ -207,13 +207,13 @@ static void test_verb_flags_are_those_of_the_wire(void **state)
 {
     (void)state;
     assert_int_equal(verb_flags(VERB_HELLO), VERB_BEFORE_WELCOME);
-    assert_int_equal(verb_flags(VERB_CANCEL), VERB_TASK | VERB_WRITES);
-    assert_int_equal(verb_flags(VERB_CANCEL_ALL), VERB_WRITES);
+    assert_int_equal(verb_flags(VERB_CANCEL), VERB_TASK | VERB_CANCELS | VERB_WRITES);
+    assert_int_equal(verb_flags(VERB_CANCEL_ALL), VERB_CANCELS | VERB_WRITES);
     assert_int_equal(verb_flags(VERB_WEBHOOKS), VERB_TASK);
-    assert_int_equal(verb_flags(VERB_BRANCH), VERB_WRITES);
+    assert_int_equal(verb_flags(VERB_BRANCH), VERB_ASK | VERB_WRITES);
     assert_int_equal(verb_flags(VERB_SCHEDULE), VERB_WRITES);
     assert_int_equal(verb_flags(VERB_SCHEDULES), 0);
-    assert_int_equal(N_VERBS, 28);
+    assert_int_equal(N_VERBS, 35);
 }
 
 int main(void)

@@ -1,8 +1,10 @@
 // states.mjs -- brings the page into each of its main states: for pictures, and for axe.
 
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { tasksOf } from "./journal.mjs";
+import { authWith } from "./tokens.mjs";
 
 const ANSWER = `A token bucket allows bursts and bounds the average. In C it is a handful of lines:
 
@@ -156,6 +158,59 @@ export const states = {
     await page.waitForSelector("#composer .file[data-state=there] >> nth=1");
     await page.waitForSelector("#composer canvas:visible");
     await page.waitForSelector(".of-question canvas:visible");
+    return chat;
+  },
+
+  /** A gateway that wants a token, and knows where people get one. */
+  async signIn(its, options) {
+    const auth = await authWith(its.gateway.folder);
+    await its.reconfigure({ auth, page: { name: "Reef", sign_in_url: "https://login.example/start" } });
+    const chat = await its.chat({ profile: await its.profile(options) });
+    await chat.waitForText("Sign in is needed", "#sign-in h2");
+    return chat;
+  },
+
+  /** In the operator's dress, with what its agent suggests. */
+  async dressed(its, options) {
+    const mark = join(its.gateway.folder, "mark.svg");
+    const waves = [18, 32, 46].map((y) => `<path d="M4 ${y}c8-12 20-12 28 0s20 12 28 0" stroke="#fff" stroke-width="6" fill="none"/>`);
+    await writeFile(
+      mark,
+      `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><rect width="64" height="64" fill="#1f4f9e"/>${waves.join("")}</svg>`,
+    );
+    const [agent, ...others] = its.gateway.config.agents;
+    const description = "Soundings, charts and tides of the northern reef.";
+    const examples = ["How deep is the sea here?", "When is low water today?", "Which beacons are out of order?"];
+    await its.reconfigure({
+      page: { name: "Reef", accent: "#1f4f9e", mark },
+      agents: [{ ...agent, name: "pilot", description, examples }, ...others],
+    });
+    const chat = await its.chat({ profile: await its.profile(options) });
+    await chat.waitForState("live");
+    await chat.page.waitForSelector(".tries button");
+    await chat.page.waitForFunction(() => document.querySelector("#empty .own-mark")?.naturalWidth > 0);
+    return chat;
+  },
+
+  /** Several conversations, and the menu of one. */
+  async list(its, options) {
+    const chat = await its.chat({ profile: await its.profile(options) });
+    const { page } = chat;
+    await chat.waitForState("live");
+    for (const text of ["Which beacons are out of order?", "Summarise the log of the week", "How deep is the sea here?"]) {
+      await page.evaluate(() => document.querySelector("#new").click());
+      await page.waitForSelector("#empty");
+      await chat.ask(text);
+      const puppet = await its.stage.puppet();
+      puppet.say("It is all in the log of this morning: **two beacons** are dark, and the third is being mended.");
+      puppet.exit();
+      await chat.waitForStatus("completed");
+    }
+    if (options?.isMobile) await page.click("#menu");
+    const second = "#conversations li[data-conversation-id] >> nth=1";
+    await page.hover(second);
+    await page.click(`${second} >> .more`);
+    await page.waitForSelector("#conversation-menu:popover-open");
     return chat;
   },
 

@@ -1,4 +1,4 @@
-/** page.ts -- the operator's settings for this page: its name, and where people sign in. */
+/** page.ts -- the operator's settings for this page: name, mark, colour, and where people sign in. */
 
 import { useEffect, useState } from "react";
 
@@ -6,9 +6,11 @@ interface Page {
   name: string;
   /** An address of the web, or "" for none. */
   signIn: string;
+  /** The address of a picture, or "" for the page's own mark. */
+  mark: string;
 }
 
-const OWN: Page = { name: "Holdfast", signIn: "" };
+const OWN: Page = { name: "Holdfast", signIn: "", mark: "" };
 
 function addressOf(text: unknown): string {
   if (typeof text !== "string" || text === "") return "";
@@ -16,11 +18,26 @@ function addressOf(text: unknown): string {
   return url && /^https?:$/.test(url.protocol) ? url.href : "";
 }
 
+/** The colour and the icon of the whole document; the colour's shades are in base.css. */
+function dress(accent: unknown, mark: string) {
+  const { style, dataset } = document.documentElement;
+  if (typeof accent === "string" && /^#[0-9a-f]{6}$/i.test(accent)) {
+    style.setProperty("--own", accent);
+    dataset.own = "";
+  }
+  const icon = document.querySelector<HTMLLinkElement>("link[rel=icon]");
+  if (!mark || !icon) return;
+  icon.removeAttribute("type");
+  icon.href = mark;
+}
+
 async function load(): Promise<Page> {
   const reply = await fetch("page.json");
   if (!reply.ok) return OWN;
-  const { name, sign_in_url } = await reply.json();
-  return { name: typeof name === "string" && name ? name : OWN.name, signIn: addressOf(sign_in_url) };
+  const { name, sign_in_url, accent, mark } = await reply.json();
+  const page = { name: typeof name === "string" && name ? name : OWN.name, signIn: addressOf(sign_in_url), mark: addressOf(mark) };
+  dress(accent, page.mark);
+  return page;
 }
 
 const loading = load().catch(() => OWN);

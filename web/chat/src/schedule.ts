@@ -1,6 +1,7 @@
 /** schedule.ts -- messages that are sent later: the gateway's schedules, and how people say when. */
 
 import { gateway } from "./gateway";
+import { timeOfDay } from "./words";
 
 export interface Schedule {
   schedule_id: string;
@@ -68,7 +69,7 @@ export function inWords({ cron, every_s, not_before, time_zone }: Schedule, own:
   if (!cron) return not_before ? "once" : "";
   const [, minutes = "", hours = "", day = "", weekday = ""] = FORM.exec(cron) ?? [];
   if (minutes === "" || (day !== "*" && weekday !== "*")) return `${cron}${elsewhere}`;
-  const time = `${hours.padStart(2, "0")}:${minutes.padStart(2, "0")}`;
+  const time = timeOfDay(new Date(2000, 0, 1, Number(hours), Number(minutes)).getTime());
   if (day !== "*") return `on day ${day} of each month at ${time}${elsewhere}`;
   const on = weekday === "*" ? "every day" : weekday === "1-5" ? "on weekdays" : `every ${WEEKDAYS[Number(weekday)]}`;
   return `${on} at ${time}${elsewhere}`;

@@ -7,6 +7,11 @@ export const number = (value: number) => count.format(value);
 
 export const plural = (n: number, one: string, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
 
+export function price(dollars: number): string {
+  if (dollars < 0.001) return "under $0.001";
+  return `$${dollars >= 0.1 ? dollars.toFixed(2) : dollars.toPrecision(2)}`;
+}
+
 export function duration(ms: number): string {
   if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
@@ -16,6 +21,8 @@ export function duration(ms: number): string {
 
 export const size = (bytes: number) =>
   bytes < 1_024 ? `${number(bytes)} B` : bytes < 1_048_576 ? `${(bytes / 1_024).toFixed(1)} KiB` : `${(bytes / 1_048_576).toFixed(1)} MiB`;
+
+export const timeOfDay = (ms: number) => new Date(ms).toLocaleTimeString("en", { hour: "numeric", minute: "2-digit" });
 
 /** The time of day, and the day unless it is today. */
 export function clock(ms: number, now = Date.now()): string {

@@ -500,7 +500,7 @@ interface Place {
   parent: string | undefined;
   /** The task behind whose answer it goes as soon as there is one. */
   until?: string;
-  /** The answer that is made once more. */
+  /** The question that gets another answer. */
   question?: Omit<Message, "siblings">;
 }
 

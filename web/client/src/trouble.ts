@@ -41,8 +41,8 @@ async function reach(url: string, mode: RequestMode): Promise<string> {
     await fetch(url, { mode, method, signal, credentials: "omit", cache: "no-store" });
     return "";
   } catch (error) {
-    const { cause, message } = error as Error & { cause?: { code?: string } };
-    return cause?.code ?? (message || "failed");
+    const { cause, message, name } = error as Error & { cause?: { code?: string } };
+    return name === "TimeoutError" ? "ETIMEDOUT" : (cause?.code ?? (message || "failed"));
   }
 }
 
@@ -68,8 +68,8 @@ export async function diagnose(url: string): Promise<Pick<Trouble, "cause" | "me
       return { cause: "route", message: `no way to ${host}: no network, or no such name` };
     }
     const isHttps = globalThis.location?.protocol === "https:";
-    const other = !isHttps && (await reach(at(secure ? "http" : "https", root), "no-cors"));
-    if (TLS.test(said) || other === "") {
+    const other = isHttps ? said : await reach(at(secure ? "http" : "https", root), "no-cors");
+    if (TLS.test(said + other) || other === "") {
       const hint = secure ? "its certificate is not trusted, or it has no TLS" : "TLS is wanted: use wss://";
       return { cause: "tls", message: `${host} cannot be talked to: ${hint}` };
     }

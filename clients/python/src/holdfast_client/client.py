@@ -11,6 +11,7 @@ from typing import Any
 from .connection import Connection, TokenSource
 from .conversation import Conversation
 from .errors import HoldfastError
+from .files import Files
 from .outbox import Outbox
 from .requests import Requests
 from .store import Store
@@ -50,6 +51,7 @@ class Client:
         self._work: set[asyncio.Task[Any]] = set()
         self._store = Store(store, url)
         self._requests = Requests(self._send)
+        self.files = Files(url)
         self.connection = Connection(url, self, self._store, token, *backoff_s, name)
         self.outbox = Outbox(self, self._store)
 
@@ -101,6 +103,21 @@ class Client:
     async def conversations(self, *, limit: int | None = None, before: str | None = None) -> list[Line]:
         reply = await self.request("conversations", {"limit": limit, "before": before})
         return list(reply["conversations"])
+
+    async def search(self, query: str, *, limit: int | None = None, before: str | None = None) -> Line:
+        """`conversations` whose titles have all words of the query, and `messages`, newest first; while there is `more`, ask
+        again with the reply's `before`."""
+        return await self.request("search", {"query": query, "limit": limit, "before": before})
+
+    async def shares(self, conversation_id: str | None = None) -> list[Line]:
+        return list((await self.request("shares", {"conversation_id": conversation_id}))["shares"])
+
+    async def unshare(self, share_id: str) -> None:
+        await self.request("unshare", {"share_id": share_id}, kept=False)
+
+    async def handover(self) -> Line:
+        """`code`, which brings this owner to another device, once and within two minutes."""
+        return await self.request("handover", {}, kept=False)
 
     async def request(
         self, verb: str, fields: Line, *, kept: bool = True, first: Callable[[Line], None] | None = None

@@ -3,23 +3,16 @@
 import type { Conversation, Turn } from "@holdfast/client";
 import { regenerate, type Versions as Its } from "@holdfast/client/branches";
 import { gateway } from "../gateway";
-import { clock, duration, plural } from "../words";
+import { usageIn } from "../usage";
+import { clock, duration, plural, price } from "../words";
 import { CopyButton } from "./CopyButton";
 import { Icon } from "./Icon";
 import { Versions } from "./Versions";
 
-interface Usage {
-  total_tokens?: number;
-  prompt_tokens?: number;
-  completion_tokens?: number;
-}
-
-/** The usage that a model's server has counted, if it counts. */
-function usageOf({ task }: Turn): string {
-  const result = task?.transcript.ending?.result as { usage?: Usage } | null | undefined;
-  const { total_tokens, prompt_tokens = 0, completion_tokens = 0 } = result?.usage ?? {};
-  const total = total_tokens ?? prompt_tokens + completion_tokens;
-  return typeof total === "number" && total > 0 ? plural(total, "token") : "";
+/** The tokens and the price, as far as the agent's result tells them. */
+function usageOf({ task }: Turn): string[] {
+  const { tokens, dollars } = usageIn(task?.transcript.ending?.result);
+  return [tokens > 0 ? plural(tokens, "token") : "", dollars > 0 ? price(dollars) : ""];
 }
 
 interface Props {
@@ -64,7 +57,7 @@ export function Actions({ turn, conversation, versions }: Props) {
     gateway.agents.length > 1 ? task?.summary.agent : "",
     completed_at ? clock(completed_at) : "",
     started_at && completed_at ? duration(completed_at - started_at) : "",
-    usageOf(turn),
+    ...usageOf(turn),
   ].filter(Boolean);
   const again = () => void regenerate(gateway, conversation, turn, { when_busy: "enqueue" }).catch(() => {});
   return (

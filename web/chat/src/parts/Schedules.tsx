@@ -80,7 +80,7 @@ export function Schedules({ text, conversationId, close, done }: Props) {
           text={text}
           conversationId={conversationId}
           made={() => (look(), done())}
-          failed={(error) => setWrong(error.code === "bad_request" ? (error.message ?? "") : sentenceOf(error))}
+          failed={(error) => setWrong((error.code === "bad_request" && error.message) || sentenceOf(error))}
         />
       )}
       {wrong !== "" && (

@@ -7,8 +7,9 @@ import { usePage } from "../page";
 import { useWatched } from "../watch";
 import { dayOf, plural, timeAgo } from "../words";
 import type { ShowMenu } from "./ConversationMenu";
-import { Icon, Mark } from "./Icon";
+import { Icon } from "./Icon";
 import { LookButton } from "./LookButton";
+import { Mark } from "./Mark";
 
 interface Props {
   current: string | null;

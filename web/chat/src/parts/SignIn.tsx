@@ -3,7 +3,7 @@
 import { useState, type FormEvent } from "react";
 import { gateway, keepToken, keptToken } from "../gateway";
 import { usePage } from "../page";
-import { Mark } from "./Icon";
+import { Mark } from "./Mark";
 
 export function SignIn() {
   const [token, setToken] = useState("");

@@ -2,7 +2,7 @@
 
 import { gateway } from "../gateway";
 import { useWatched } from "../watch";
-import { Mark } from "./Icon";
+import { Mark } from "./Mark";
 
 const MOST = 4; // suggestions
 

@@ -6,6 +6,7 @@ import { Markdown } from "../markdown/Markdown";
 import { useInGaps } from "../markdown/pace";
 import { plural } from "../words";
 import { End } from "./End";
+import { FileCard } from "./FileCard";
 import { Progress } from "./Progress";
 import { QuestionCard } from "./QuestionCard";
 import { stepsOf, type Step } from "./steps";
@@ -75,6 +76,14 @@ export function Work({ said, all }: Props) {
         return <TaskList key={key} tasks={children.filter(({ id }) => step.ids.includes(id))} all={all} />;
       case "question":
         return <QuestionCard key={key} question={step.question} task={task!} />;
+      case "files":
+        return (
+          <ul key={key} className="files" aria-label="Files">
+            {step.files.map((file) => (
+              <FileCard key={file.file_id} part={{ ...file, type: "file" }} conversationId={task!.conversationId} />
+            ))}
+          </ul>
+        );
       case "message":
         return (
           <p className="inbox" key={key}>

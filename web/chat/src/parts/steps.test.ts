@@ -22,6 +22,13 @@ test("steps stand in the order of the parts; calls in a row are one group, and c
   expect(shape(parts)).toEqual(["a", "2 calls", "b", "children", "c", "1 calls"]);
 });
 
+test("files in a row stand together, where they were made", () => {
+  const file = (file_id: string): Part => ({ seq: ++seq, type: "file", file: { file_id, name: `${file_id}.csv` } });
+  const steps = stepsOf([text("Here."), file("1"), file("2"), text("And: "), file("3")], false);
+  const files = steps.map((step) => (step.type === "files" ? step.files.map(({ file_id }) => file_id).join() : step.type));
+  expect(files).toEqual(["text", "1,2", "text", "3"]);
+});
+
 test("of very many calls the newest are shown, and all text", () => {
   const parts = Array.from({ length: 30 }, (_, n) => [thought(`t${n}`), call(), text(`${n}`)]).flat();
   const shown = shape(parts);

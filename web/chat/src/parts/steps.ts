@@ -14,6 +14,7 @@ export type Step =
   | { key: string; type: "calls"; calls: ToolCall[] }
   | { key: string; type: "children"; ids: string[] }
   | { key: string; type: "question"; question: Question }
+  | { key: string; type: "files"; files: Of<"file">["file"][] }
   | { key: string; type: "message"; message: Of<"message">["message"] }
   | { key: string; type: "custom"; custom: Of<"custom">["custom"] }
   /** That many calls are not shown. */
@@ -51,6 +52,9 @@ function put(steps: Step[], part: Part) {
     case "child":
       if (last?.type === "children") return last.ids.push(part.child.task_id);
       return steps.push({ key, type: "children", ids: [part.child.task_id] });
+    case "file":
+      if (last?.type === "files") return last.files.push(part.file);
+      return steps.push({ key, type: "files", files: [part.file] });
     case "question":
       return steps.push({ key, type: "question", question: part.question });
     case "message":

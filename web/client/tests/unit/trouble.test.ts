@@ -37,6 +37,8 @@ describe("diagnose()", () => {
     expect(await diagnose(URL_)).toMatchObject({ cause: "gateway", message: /nothing answers at gateway:8080/ });
     world({ "http:": "no name" });
     expect((await diagnose(URL_)).cause).toBe("route");
+    vi.stubGlobal("fetch", async () => Promise.reject(new DOMException("too late", "TimeoutError")));
+    expect((await diagnose(URL_)).cause).toBe("route");
     world({ "http:": "open" });
     expect((await diagnose("ws://gateway:8080/ws")).cause).toBe("path");
     expect((await diagnose("http://gateway:8080")).cause).toBe("path");

@@ -1,0 +1,277 @@
+#include "gateway/front/admin_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/task.h"
+#include "gateway/base/audit.h"
+#include "gateway/base/deadline.h"
+#include "gateway/base/log.h"
+#include "gateway/front/address.h"
+#include "gateway/front/lws_quirks.h"
+#include "gateway/front/ws.h"
+
+#define MOST_WATCHERS 16
+#define MANY_TASKS 10000 /* to count them takes milliseconds of everybody's turn */
+#define SELDOM_MS 5000
+#define PATIENCE_MS 60000
+#define HIDDEN '\x01' /* begins the names of owners that no client can have */
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+struct state_list {
+    struct buf *out;
+    const char *owner; /* "" for all */
+    size_t n, n_shown;
+};
+
+/* Begins a row, unless it is not wanted or there are enough. */
+static bool begin_row(struct state_list *list, const char *owner)
+{
+    list->n++;
+    if (!strstr(owner, list->owner) || list->n_shown >= STATE_ROWS)
+        return false;
+    buf_puts(list->out, list->n_shown++ ? ",{" : "{");
+    js_put_field(list->out, "owner", str_of(owner));
+    return true;
+}
+
+static const char *shown_owner(const struct session *s)
+{
+    return !s->owner ? "" : s->owner->name[0] == HIDDEN ? s->owner->name + 1 : s->owner->name;
+}
+
+static void put_connection(struct state_list *list, const struct conn *c)
+{
+    struct front *f = c->front;
+    if (!begin_row(list, shown_owner(&c->session)))
+        return;
+    js_put_int(list->out, "number", (int64_t)c->number);
+    js_put_field(list->out, "from", str_of(c->address->group));
+    js_put_field(list->out, "path", str_of(c->kind ? c->kind->path : "/v1/ws"));
+    js_put_int(list->out, "since", f->hub->clock.wall_ms - (f->hub->clock.now_ms - c->opened_ms));
+    js_put_int(list->out, "silent_ms", f->hub->clock.now_ms - c->heard_ms);
+    js_put_int(list->out, "follows", c->session.n_subscriptions);
+    js_put_bool(list->out, "blocked", list_is_in(&c->blocked));
+    js_put_bool(list->out, "known", !c->stranger);
+    buf_putc(list->out, '}');
+}
+
+static void put_event_stream(struct state_list *list, const struct exchange *x)
+{
+    struct hub *h = x->front->hub;
+    if (!begin_row(list, x->owner->name))
+        return;
+    js_put_field(list->out, "from", str_of(x->from));
+    js_put_field(list->out, "path", str_of(x->route->pattern));
+    js_put_int(list->out, "since", h->clock.wall_ms - (h->clock.now_ms - x->begun_ms));
+    js_put_int(list->out, "follows", x->session.n_subscriptions);
+    js_put_bool(list->out, "blocked", lws_partial_buffered(x->wsi));
+    js_put_bool(list->out, "known", true);
+    buf_putc(list->out, '}');
+}
+
+static uint32_t count_readers(const struct stream *s)
+{
+    uint32_t n = 0;
+    for (const struct list *it = s->cursors.next; it != &s->cursors; it = it->next)
+        n++;
+    return n;
+}
+
+static void put_task(struct map_node *node, void *arg)
+{
+    struct state_list *list = arg;
+    const struct stream *s = container_of(node, const struct stream, node);
+    const struct task *t = s->task;
+    if (!t || !begin_row(list, s->names))
+        return;
+    struct str name = task_field(t, FIELD_name);
+    js_put_field(list->out, "conversation_id", stream_conversation_id(s));
+    js_put_field(list->out, "task_id", str_of(s->task_id));
+    js_put_field(list->out, "agent",
+                 t->agent ? str_of(t->agent->name) : task_field(t, FIELD_agent));
+    if (name.n)
+        js_put_field(list->out, "name", name);
+    js_put_field(list->out, "status", str_of(status_name(t->shown.status)));
+    js_put_int(list->out, "started_at", t->shown.started_at);
+    js_put_int(list->out, "events", (int64_t)s->head);
+    js_put_int(list->out, "bytes", (int64_t)t->bytes);
+    js_put_int(list->out, "readers", count_readers(s));
+    if (t->shown.waiting_for)
+        js_put_field(list->out, "waiting_for", str_of(t->shown.waiting_for));
+    if (t->shown.cancel_requested_at)
+        js_put_int(list->out, "cancel_requested_at", t->shown.cancel_requested_at);
+    buf_putc(list->out, '}');
+}
+
+/* --- the state -------------------------------------------------------------------------------- */
+
+static struct state_list begin_list(struct buf *out, const char *key, const char *owner)
+{
+    buf_putf(out, ",\"%s\":[", key);
+    return (struct state_list){.out = out, .owner = owner};
+}
+
+static void put_use(struct buf *out, const char *name, uint64_t value, uint64_t limit)
+{
+    buf_puts(out, out->bytes[out->len - 1] == '[' ? "{" : ",{");
+    js_put_field(out, "limit", str_of(name));
+    js_put_int(out, "now", (int64_t)value);
+    js_put_int(out, "max", (int64_t)limit);
+    buf_putc(out, '}');
+}
+
+static void put_own_node(const struct front *f, struct buf *out)
+{
+    static const char *const phases[] = {[FRONT_STARTING] = "starting",
+                                         [FRONT_SERVING] = "serving",
+                                         [FRONT_DRAINING] = "draining",
+                                         [FRONT_CLOSING] = "closing"};
+    const char *name = f->config->cluster.node;
+    buf_puts(out, ",\"nodes\":[{");
+    js_put_field(out, "name", str_of(name ? name : "this gateway"));
+    js_put_field(out, "phase", str_of(phases[f->phase]));
+    js_put_bool(out, "ready", front_is_ready(f));
+    js_put_int(out, "pid", getpid());
+    js_put_int(out, "port", f->port);
+    js_put_field(out, "version", STR(HOLDFAST_VERSION));
+    buf_puts(out, "}]");
+}
+
+static void put_limits(const struct front *f, struct buf *out)
+{
+    const struct hub_limits *limits = &f->hub->o.limits;
+    buf_puts(out, ",\"limits\":[");
+    put_use(out, "connections", f->n_conns + f->n_streams, f->config->rim_limits.connections);
+    put_use(out, "tasks", f->hub->n_live, limits->tasks);
+    put_use(out, "processes", f->hub->n_processes, limits->processes);
+    put_use(out, "schedules", f->hub->n_schedules, limits->schedules);
+    buf_putc(out, ']');
+}
+
+static void put_lists(struct exchange *x, struct buf *out)
+{
+    struct front *f = x->front;
+    char *owner = http_query_value(x->wsi, "owner");
+    const char *wanted = x->watched_owner ? x->watched_owner : owner ? owner : "";
+    struct state_list connections = begin_list(out, "connections", wanted);
+    list_each (it, &f->conns)
+        put_connection(&connections, list_item(it, struct conn, all));
+    list_each (it, &f->streams)
+        put_event_stream(&connections, list_item(it, struct exchange, all));
+    buf_putc(out, ']');
+    struct state_list tasks = begin_list(out, "tasks", wanted);
+    map_each(&f->hub->streams, put_task, &tasks);
+    buf_putc(out, ']');
+    js_put_int(out, "n_connections", (int64_t)connections.n);
+    js_put_int(out, "n_tasks", f->hub->n_live);
+    js_put_bool(out, "is_cut", connections.n_shown >= STATE_ROWS || tasks.n_shown >= STATE_ROWS);
+    free(owner);
+}
+
+static void state_put(struct exchange *x, struct buf *out)
+{
+    struct front *f = x->front;
+    struct buf metrics = {0};
+    f->write_metrics(f->metrics_arg, &metrics);
+    buf_puts(out, "{\"type\":\"state\"");
+    js_put_int(out, "at", f->hub->clock.wall_ms);
+    put_own_node(f, out);
+    put_limits(f, out);
+    put_lists(x, out);
+    js_put_field(out, "metrics", buf_str(&metrics));
+    buf_putc(out, '}');
+    buf_done(&metrics);
+}
+
+void admin_state(struct exchange *x)
+{
+    state_put(x, &x->answer);
+    http_api_ready(x, 200);
+}
+
+/* --- watching --------------------------------------------------------------------------------- */
+
+void admin_watch(struct exchange *x)
+{
+    struct front *f = x->front;
+    if (f->n_watchers >= MOST_WATCHERS) {
+        http_api_fail(x, ERR_OVERLOADED, "so many consoles are open already");
+        return;
+    }
+    f->n_watchers++;
+    x->watches = x->starts = true;
+    x->watched_owner = http_query_value(x->wsi, "owner"); /* the head goes with the first answer */
+    x->is_plain = http_is_1_0(x->wsi);
+    list_push(&f->watchers, &x->all);
+    lws_callback_on_writable(x->wsi);
+}
+
+static bool write_watch(struct exchange *x, struct buf *out, size_t from)
+{
+    x->said_ms = x->front->hub->clock.now_ms;
+    return lws_write(x->wsi, (unsigned char *)out->bytes + from, out->len - from, LWS_WRITE_HTTP) >=
+           0;
+}
+
+int admin_watch_writable(struct exchange *x)
+{
+    enum { SIZE = 10 }; /* of a chunk, with the end of its line */
+    struct buf out = {0};
+    char size[SIZE + 1];
+    if (x->starts && http_begin_events(x->wsi, x->origin, x->is_plain, NULL, NULL, STR_NULL) < 0)
+        return -1;
+    x->starts = false;
+    if (lws_partial_buffered(x->wsi))
+        return 0;
+    buf_reserve(&out, LWS_PRE + SIZE);
+    out.len = LWS_PRE + SIZE;
+    buf_puts(&out, "event: state\ndata: ");
+    state_put(x, &out);
+    buf_puts(&out, "\n\n");
+    int n = x->is_plain ? 0 : snprintf(size, sizeof size, "%zx\r\n", out.len - LWS_PRE - SIZE);
+    memcpy(out.bytes + LWS_PRE + SIZE - n, size, (size_t)n);
+    buf_puts(&out, x->is_plain ? "" : "\r\n");
+    bool good = write_watch(x, &out, LWS_PRE + SIZE - (size_t)n);
+    buf_done(&out);
+    return good ? 0 : -1;
+}
+
+void admin_state_tick(struct front *f)
+{
+    msec_t now = f->hub->clock.now_ms;
+    if (f->is_told_to_drain && f->phase == FRONT_SERVING)
+        f->drain(f->metrics_arg);
+    list_each (it, &f->watchers) {
+        struct exchange *x = list_item(it, struct exchange, all);
+        bool is_over = x->expires_at_ms && f->hub->clock.wall_ms >= x->expires_at_ms;
+        if (is_over || (lws_partial_buffered(x->wsi) && now - x->said_ms >= PATIENCE_MS))
+            deadline_now(x->wsi);
+        else if (f->hub->n_live < MANY_TASKS || now - x->said_ms >= SELDOM_MS)
+            lws_callback_on_writable(x->wsi);
+    }
+}
+
+/* --- the stop --------------------------------------------------------------------------------- */
+
+void admin_stop(struct exchange *x)
+{
+    struct front *f = x->front;
+    if (f->phase == FRONT_SERVING && !f->is_told_to_drain) {
+        struct audit_line line = {.event = "drain",
+                                  .outcome = "ok",
+                                  .owner = STR_NULL,
+                                  .from = str_of(x->from),
+                                  .conversation = STR_NULL,
+                                  .task = STR_NULL,
+                                  .agent = STR_NULL,
+                                  .input = STR_NULL};
+        audit_write(f->audit, f->hub->clock.wall_ms, &line);
+        log_event(LEVEL_INFO, "admin", "draining", LOG_TEXT("from", x->from));
+        f->is_told_to_drain = true;
+    }
+    buf_puts(&x->answer, "{\"type\":\"ok\"}");
+    http_api_ready(x, 200);
+}

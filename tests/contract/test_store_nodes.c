@@ -1,0 +1,265 @@
+/* Several nodes over one PostgreSQL: who has which slots, what a dead one leaves, and who may end
+ * whom.  The rest of a node's life is in test_store_pg.c. */
+#include "tests/contract/store_kit.h"
+
+#ifdef HOLDFAST_POSTGRES
+#include "gateway/store/store_pg_private.h"
+
+#define LEASE_S 1
+
+static struct store_pg *open_node(const char *node)
+{
+    char error[STORE_ERROR_TEXT] = "";
+    struct store_pg *s = NULL;
+    struct store_pg_options o = {.url = pg_kit_url(), .node = node, .lease_s = LEASE_S};
+    if (store_pg_open(&o, &s, error) < 0)
+        fail_msg("%s", error);
+    return s;
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = xcalloc(sizeof *f);
+    pg_kit_empty();
+    f->postgres = true;
+    f->ops = &store_pg_ops;
+    f->batch = batch_new();
+    f->store = open_node("one");
+    f->reader = f->ops->reader_open(f->store);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    kit_free(*state);
+    return 0;
+}
+
+static struct store_pg *node_of(struct fixture *f)
+{
+    return f->store;
+}
+
+/* As others would: its row is dead. */
+static void say_dead(const struct store_pg *s)
+{
+    char sql[160];
+    snprintf(sql, sizeof sql,
+             "UPDATE nodes SET state = 2 WHERE incarnation = %lld;"
+             "UPDATE beats SET dead = 1 WHERE incarnation = %lld",
+             (long long)s->incarnation, (long long)s->incarnation);
+    pg_kit_sql(sql);
+}
+
+/* Lives on, as a loop that turns. */
+static void turns(void *arg)
+{
+    store_pg_turned(arg);
+}
+
+/* A loop that hangs: the beats end. */
+static void hangs(void *arg)
+{
+    (void)arg;
+}
+
+static void wait_for(const char *sql, const char *wanted)
+{
+    for (int i = 0; i < 6000 && strcmp(pg_kit_sql(sql), wanted) != 0; i++)
+        uv_sleep(10);
+    assert_string_equal(pg_kit_sql(sql), wanted);
+}
+
+static void put_two(struct fixture *f)
+{
+    put_task(f, 7, "ann", "c", "t1");
+    put_task(f, 8, "bob", "c", "t2");
+    put_lines(f, 7, 1, 3);
+    put_lines(f, 8, 1, 2);
+    commit(f);
+    put_lines(f, 7, 4, 6);
+    commit(f);
+}
+
+static const char *blocks_of(struct fixture *f, int64_t key)
+{
+    static char said[64];
+    struct query q = {.kind = QUERY_BLOCKS, .task_key = key};
+    const struct answer *a = ask(f, q);
+    uint64_t last = a->n_blocks ? a->blocks[a->n_blocks - 1]->last : 0;
+    snprintf(said, sizeof said, "%llu to %llu",
+             (unsigned long long)(last ? a->blocks[0]->first : 0), (unsigned long long)last);
+    return said;
+}
+
+static void test_first_node_has_all_slots(void **state)
+{
+    (void)state;
+    assert_string_equal(pg_kit_sql("SELECT count(*) FROM slots WHERE incarnation IS NOT NULL"),
+                        "4096");
+}
+
+/* The lines in its journal are blocks, its slots nobody's, its rows gone; once. */
+static void test_what_a_dead_node_left_is_sealed(void **state)
+{
+    struct fixture *f = *state;
+    struct store_pg *two = open_node("two");
+    int64_t one = node_of(f)->incarnation;
+    put_two(f);
+    say_dead(node_of(f));
+    assert_int_equal(pg_rescue(&two->writer, one), STORE_OK);
+    assert_int_equal(pg_rescue(&two->writer, one), STORE_NOT_FOUND);
+    assert_string_equal(blocks_of(f, 7), "1 to 6");
+    assert_string_equal(blocks_of(f, 8), "1 to 2");
+    assert_string_equal(pg_kit_sql("SELECT count(*) FROM journal"), "0");
+    assert_string_equal(pg_kit_sql("SELECT count(*) FROM nodes"), "1");
+    assert_string_equal(pg_kit_sql("SELECT count(*) FROM slots WHERE incarnation IS NULL"), "4096");
+    put_lines(f, 7, 7, 7);
+    f->batch->number = 99;
+    assert_int_equal(f->ops->commit(f->store, f->batch), STORE_FENCED);
+    store_pg_ops.close(two);
+}
+
+/* One that died in the middle, and cut blocks elsewhere: only what is behind the last block. */
+static void test_rescue_goes_on_where_another_one_stopped(void **state)
+{
+    struct fixture *f = *state;
+    struct store_pg *two = open_node("two");
+    int64_t one = node_of(f)->incarnation;
+    put_two(f);
+    say_dead(node_of(f));
+    pg_kit_sql("INSERT INTO blocks SELECT 7, 1, 2, convert_to(string_agg(l, ''), 'UTF8') FROM "
+               "(SELECT split_part(convert_from(bytes, 'LATIN1'), E'\\n', n) || E'\\n' AS l FROM "
+               "generate_series(1, 2) n, (SELECT bytes FROM journal ORDER BY n LIMIT 1) j) x");
+    assert_int_equal(pg_rescue(&two->writer, one), STORE_OK);
+    assert_string_equal(pg_kit_sql("SELECT string_agg(first || '-' || last, ' ' ORDER BY first) "
+                                   "FROM blocks WHERE task_key = 7"),
+                        "1-2 3-6");
+    store_pg_ops.close(two);
+}
+
+/* A node that is back under its name has its lines as they were, in its own journal. */
+static void test_own_journal_is_inherited(void **state)
+{
+    struct fixture *f = *state;
+    put_two(f);
+    say_dead(node_of(f));
+    node_of(f)->fenced = true; /* it says nothing more */
+    struct store_pg *again = open_node("one");
+    struct fixture g = {.ops = &store_pg_ops, .store = again, .batch = batch_new()};
+    g.reader = g.ops->reader_open(again);
+    assert_lines(ask(&g, about(QUERY_TAILS, NULL, NULL)), 0, 7, 1, 6);
+    assert_string_equal(pg_kit_sql("SELECT max(n) FROM journal"), "-1");
+    put_lines(&g, 7, 7, 8);
+    commit(&g);
+    assert_lines(ask(&g, about(QUERY_TAILS, NULL, NULL)), 0, 7, 1, 8);
+    assert_string_equal(pg_kit_sql("SELECT count(DISTINCT incarnation) FROM journal"), "1");
+    assert_string_equal(pg_kit_sql("SELECT count(*) FROM slots WHERE incarnation IS NULL"), "0");
+    answer_done(&g.answer);
+    batch_free(g.batch);
+    g.ops->reader_close(g.reader);
+    store_pg_ops.close(again);
+}
+
+/* Both beat; then one's loop hangs: it is ended, though its process and its thread live. */
+static void test_loop_that_hangs_is_taken_over(void **state)
+{
+    struct fixture *f = *state;
+    struct store_pg *two = open_node("two");
+    store_pg_watch(node_of(f), turns, node_of(f));
+    store_pg_watch(two, turns, two);
+    put_two(f);
+    wait_for("SELECT count(*) FROM nodes WHERE state = 0", "2");
+    assert_true(store_pg_is_trusted(node_of(f)));
+    store_pg_watch(node_of(f), hangs, NULL);
+    wait_for("SELECT count(*) FROM nodes", "1");
+    wait_for("SELECT count(*) FROM slots s JOIN nodes n ON n.incarnation = s.incarnation "
+             "WHERE n.node = 'two'",
+             "4096");
+    assert_false(store_pg_is_trusted(node_of(f))); /* before anybody could take over */
+    assert_int_equal(store_pg_takeovers(two), 1);
+    assert_string_equal(blocks_of(f, 7), "1 to 6");
+    put_lines(f, 7, 7, 7);
+    f->batch->number = 99;
+    int status = f->ops->commit(f->store, f->batch);
+    if (status == STORE_UNKNOWN) /* its connection was ended as well */
+        status = f->ops->commit(f->store, f->batch);
+    assert_int_equal(status, STORE_FENCED);
+    store_pg_ops.close(two);
+}
+
+/* A node that stopped with half a batch sent holds its row for ever: its backends are ended. */
+static void test_held_row_does_not_stop_a_takeover(void **state)
+{
+    struct fixture *f = *state;
+    struct store_pg *two = open_node("two");
+    struct pg_call c;
+    struct store_pg *one = node_of(f);
+    pg_begin(&c, &one->writer, PG_BEGIN);
+    pg_send(&c);
+    pg_begin(&c, &one->writer, PG_FENCE);
+    pg_int(&c, 1);
+    pg_text(&c, STR(""));
+    pg_int(&c, one->incarnation);
+    pg_text(&c, (struct str){one->life, sizeof one->life});
+    pg_int(&c, 0);
+    pg_send(&c);
+    assert_int_equal(pg_flush(&one->writer, NULL, NULL), STORE_OK); /* and then nothing */
+    store_pg_watch(two, turns, two);
+    wait_for("SELECT count(*) FROM slots s JOIN nodes n ON n.incarnation = s.incarnation "
+             "WHERE n.node = 'two'",
+             "4096");
+    store_pg_ops.close(two);
+}
+
+/* Slots that are given up are claimed by who has less than its share, and not by who gave them. */
+static void test_released_slots_go_to_the_poor(void **state)
+{
+    struct fixture *f = *state;
+    struct store_pg *two = open_node("two");
+    struct slots half = {0};
+    store_pg_watch(node_of(f), turns, node_of(f));
+    store_pg_watch(two, turns, two);
+    for (unsigned i = 1000; i < 1000 + N_SLOTS / 2; i++)
+        slots_add(&half, i);
+    wait_for("SELECT count(*) FROM nodes WHERE state = 0", "2");
+    store_pg_release(node_of(f), &half);
+    wait_for("SELECT count(*) FROM slots s JOIN nodes n ON n.incarnation = s.incarnation "
+             "WHERE n.node = 'two' AND s.slot BETWEEN 1000 AND 3047",
+             "2048");
+    assert_string_equal(pg_kit_sql("SELECT count(*) FROM slots WHERE incarnation IS NULL"), "0");
+    struct store_view *v = xcalloc(sizeof *v);
+    store_pg_view(two, v);
+    assert_int_equal(store_view_share(v, two->incarnation), 2048);
+    free(v);
+    store_pg_ops.close(two);
+}
+
+// clang-format off
+#define TEST(test) {#test, test, setup, teardown, "postgres"}
+// clang-format on
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_first_node_has_all_slots),
+        TEST(test_what_a_dead_node_left_is_sealed),
+        TEST(test_rescue_goes_on_where_another_one_stopped),
+        TEST(test_own_journal_is_inherited),
+        TEST(test_loop_that_hangs_is_taken_over),
+        TEST(test_held_row_does_not_stop_a_takeover),
+        TEST(test_released_slots_go_to_the_poor),
+    };
+    return kit_run_all(tests, countof(tests));
+}
+
+#else
+
+int main(void)
+{
+    print_message("skipped: built without libpq\n");
+    return 0;
+}
+
+#endif
