@@ -808,7 +808,8 @@ def main(arguments):
             try_faces(world)
             asyncio.run(try_wire(world))
             asyncio.run(try_schedules(world))
-            try_narrowed(world)
+            if not options.timing:  # which takes long enough by itself
+                try_narrowed(world)
             asyncio.run(try_identities(world))
             asyncio.run(try_face_sockets(world))
             if options.timing:
