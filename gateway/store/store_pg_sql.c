@@ -125,7 +125,7 @@ static const char *const texts[PG_COUNT] = {
     [PG_BEAT_FORGET] = "DELETE FROM beats WHERE incarnation = ?",
     [PG_NODE_NEW] =
         "INSERT INTO nodes (incarnation, node, life, place, batch, newest_id, state, version) "
-        "VALUES (?, ?, ?, ?, 0, ?, 0, ?)",
+        "VALUES (?, ?, ?, ?, 0, ?, ?, ?)",
     [PG_NODE_LINK] = "UPDATE nodes SET link = ? WHERE incarnation = ? AND life = ?",
     [PG_NODE_GOES] = "UPDATE nodes SET state = 1 WHERE incarnation = ? AND life = ? AND state = 0",
     [PG_BEAT_NEW] = "INSERT INTO beats (incarnation, beat, dead) VALUES (?, 0, 0)",
