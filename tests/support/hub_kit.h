@@ -223,6 +223,14 @@ static inline void kit_fenced(void *arg)
     ((struct kit *)arg)->n_fenced++;
 }
 
+/* The claims themselves. */
+static inline bool kit_sign(void *arg, struct str claims, struct buf *out)
+{
+    (void)arg;
+    buf_putstr(out, claims);
+    return true;
+}
+
 static inline void kit_open_hub(struct kit *k)
 {
     struct hub_options o = {.agents = k->agents,
@@ -238,6 +246,7 @@ static inline void kit_open_hub(struct kit *k)
                                        .task_webhooks = 2,
                                        .schedules = 20,
                                        .schedules_per_owner = 4,
+                                       .shares_per_owner = 4,
                                        .requests_per_second = 50,
                                        .burst = 200,
                                        .message_bytes = 65536},
@@ -248,6 +257,7 @@ static inline void kit_open_hub(struct kit *k)
                             .random = kit_random,
                             .damaged = kit_damaged,
                             .fenced = kit_fenced,
+                            .sign = kit_sign,
                             .arg = k};
     kit_unknown = 0;
     struct store_start start;

@@ -391,3 +391,31 @@ def test_upload_goes_on_over_a_restart_of_the_gateway():
 
     with Gateway(listen=f"127.0.0.1:{free_port()}") as server:
         run(talk(server))
+
+
+def test_shares_search_and_flags():
+    with Gateway() as server:
+
+        async def body():
+            async with connect(url(server)) as client:
+                one = client.conversation("one")
+                await (await one.ask("a needle in here")).result()
+                made = await one.share(rights=["read"], actor="bob")
+                assert await client.shares("one") == await client.shares() == [made["share"]]
+                async with connect(url(server), token=made["token"]) as bob:
+                    await bob.live()
+                    assert bob.welcome["rights"]["actor"] == "bob"
+                    with pytest.raises(HoldfastError) as refused:
+                        await bob.conversation("one").pin()
+                    assert refused.value.code == "not_found"
+                found = await client.search("NEEDLE")
+                assert found["messages"][-1]["matches"] == [[2, 6]] and found["conversations"][0]["title"] == "a needle in here"
+                await one.pin()
+                await one.archive()
+                (listed,) = await client.conversations()
+                assert listed["pinned"] and listed["archived"]
+                await client.unshare(made["share"]["share_id"])
+                assert await client.shares() == []
+                assert len((await client.handover())["code"]) == 24
+
+        run(body())

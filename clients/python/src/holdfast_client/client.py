@@ -104,6 +104,21 @@ class Client:
         reply = await self.request("conversations", {"limit": limit, "before": before})
         return list(reply["conversations"])
 
+    async def search(self, query: str, *, limit: int | None = None, before: str | None = None) -> Line:
+        """`conversations` whose titles have all words of the query, and `messages`, newest first; while there is `more`, ask
+        again with the reply's `before`."""
+        return await self.request("search", {"query": query, "limit": limit, "before": before})
+
+    async def shares(self, conversation_id: str | None = None) -> list[Line]:
+        return list((await self.request("shares", {"conversation_id": conversation_id}))["shares"])
+
+    async def unshare(self, share_id: str) -> None:
+        await self.request("unshare", {"share_id": share_id}, kept=False)
+
+    async def handover(self) -> Line:
+        """`code`, which brings this owner to another device, once and within two minutes."""
+        return await self.request("handover", {}, kept=False)
+
     async def request(
         self, verb: str, fields: Line, *, kept: bool = True, first: Callable[[Line], None] | None = None
     ) -> Line:

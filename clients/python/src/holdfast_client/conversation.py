@@ -71,6 +71,24 @@ class Conversation:
         """Makes the branch through that message the current one, for all devices."""
         return await self._request("branch", message_id=message_id)
 
+    async def share(
+        self,
+        *,
+        task_id: str | None = None,
+        rights: list[str] | None = None,
+        actor: str | None = None,
+        expires_at: int | None = None,
+    ) -> Line:
+        """`share` and its `token`: a link that reads the conversation, or one task of it, or a member with more rights and
+        an `actor`.  It ends with its time (Unix ms; a week), with `Client.unshare`, and with the conversation."""
+        return await self._request("share", task_id=task_id, rights=rights, actor=actor, expires_at=expires_at)
+
+    async def pin(self, pinned: bool = True) -> None:
+        await self._request("pin", pinned=pinned)
+
+    async def archive(self, archived: bool = True) -> None:
+        await self._request("archive", archived=archived)
+
     async def history(
         self, *, limit: int | None = None, before: str | None = None, all: bool | None = None
     ) -> list[Line]:
