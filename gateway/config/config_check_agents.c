@@ -288,7 +288,8 @@ static void check_restart(const struct config *c, size_t at, struct faults *f)
         fault(f, config_path("agents[%zu].after_restart", at).text,
               "cannot be \"continue\" where store.kind is memory: no task is there after a restart");
     if (agent->after_restart == RESTART_BY_KIND)
-        agent->after_restart = usual ? RESTART_CONTINUE : RESTART_FAIL;
+        agent->after_restart =
+            usual && c->store.kind != STORE_MEMORY ? RESTART_CONTINUE : RESTART_FAIL;
     if (agent->after_restart == RESTART_CONTINUE && !usual && agent->kind != AGENT_HTTP)
         fault(f, config_path("agents[%zu].after_restart", at).text,
               "\"continue\" is for agents of kind react and http, and for those of kind exec that "
