@@ -95,7 +95,7 @@ static void test_config_keys_must_fit_their_algorithm(void **state)
 
 #define KEPT "{'agents':[{'name':'a','kind':'exec','command':['x'],'keep_s':%d%s}]%s}"
 #define OVER_PG ",'store':{'kind':'postgres','url_file':'u'},'cluster':{'secret_file':'s'"
-#define NOT_KEPT                                                                              \
+#define NOT_KEPT \
     "agents[0].keep_s: is for agents of kind exec that are kept, and whose tasks go on\n"
 
 /* Over PostgreSQL the next gateway may have to wait for the lease of the last one. */
@@ -396,6 +396,20 @@ static void test_config_workers_and_their_agents_name_each_other(void **state)
                   "workers[1].agents[1]: must name an agent of kind worker\n");
 }
 
+static void test_config_links_of_a_cluster(void **state)
+{
+    (void)state;
+    struct config c = load(json("{'store':{'kind':'postgres','url_file':'u'},'cluster':"
+                                "{'secret_file':'s','listen':'0.0.0.0:8090'}}"),
+                           NULL);
+    assert_string_equal(c.cluster.advertise, "0.0.0.0:8090");
+    config_done(&c);
+    assert_faults(json("{'cluster':{'listen':'8090','advertise':'name'}}"),
+                  "cluster.advertise: must be HOST:PORT\n"
+                  "cluster.listen: must be ADDRESS:PORT, such as 10.0.0.5:8090\n"
+                  "cluster.listen: needs store.kind \"postgres\" and cluster.secret_file\n");
+}
+
 static void test_config_postgres_has_what_it_needs(void **state)
 {
     struct config c;
@@ -439,6 +453,7 @@ int main(void)
         cmocka_unit_test(test_config_mcp_servers_are_programs_or_urls),
         cmocka_unit_test(test_config_agents_list_tools_of_mcp_servers),
         cmocka_unit_test(test_config_workers_and_their_agents_name_each_other),
+        cmocka_unit_test(test_config_links_of_a_cluster),
         cmocka_unit_test(test_config_postgres_has_what_it_needs),
         cmocka_unit_test(test_config_other_rules),
     };
