@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/home.h"
 #include "core/session.h"
 
 #define PATIENCE_MS 1000 /* how long failing commits go on before calls are answered */
@@ -106,14 +107,16 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
     c->expires_at_ms = who->expires_at_ms;
     if (c->rights)
         c->req.actor = c->rights->actor;
-    if (h->o.told && who->from)
+    if ((h->o.told || h->o.home) && who->from)
         c->from = xstrdup(str_of(who->from));
     if (who->traceparent && c->req.verb == VERB_CHAT)
         c->traceparent = xstrdup(str_of(who->traceparent));
     c->reply = reply;
     c->arg = arg;
     c->replied = &replied;
-    if (!hub_serves(h, c->owner) || !hub_is_trusted(h))
+    if (home_is_away(h, str_of(c->owner->name)))
+        away_request(c);
+    else if (!hub_serves(h, c->owner) || !hub_is_trusted(h))
         call_fail(c, ERR_OVERLOADED, "another gateway serves this owner, or will in a moment");
     else if ((verb_flags(c->req.verb) & VERB_WRITES) && !hub_can_write(h))
         call_fail(c, ERR_OVERLOADED, "the store accepts no writes now");
@@ -158,9 +161,11 @@ void call_finish(struct call *c, enum error e, struct str line)
     call_reply_fn reply = c->reply;
     void *arg = c->arg;
     struct buf copy = {0};
-    c->hub->stats.requests[c->req.verb]++;
-    c->hub->stats.refusals[e]++;
-    if (c->hub->o.told)
+    if (!c->is_away) {
+        c->hub->stats.requests[c->req.verb]++;
+        c->hub->stats.refusals[e]++;
+    }
+    if (c->hub->o.told && !c->is_away)
         c->hub->o.told(c->hub->o.arg, c, e);
     buf_putstr(&copy, line);
     done(c);

@@ -45,7 +45,7 @@ struct call {
     struct rights *rights; /* a reference */
     int64_t expires_at_ms; /* of the asker's token */
     char *request_key;     /* as it is looked up, when that is not the request's own */
-    char *from;            /* of the asker, when the hub tells of requests */
+    char *from;            /* of the asker, when a hub tells of requests */
     char *traceparent;     /* of a chat; NULL: none */
     struct request req;
     struct session *session; /* where subscriptions go; NULL for HTTP, or when it has ended */
@@ -70,6 +70,7 @@ struct call {
     } files;
     struct list waits;     /* in the hub's list, while it waits for a commit */
     bool asked_again;      /* an answer of the store was out of date */
+    bool is_away;          /* it is carried out, counted and told at its owner's home */
     msec_t retry_after_ms; /* of a refusal; 0: the usual value */
     bool *replied;         /* while hub_request is on the stack */
 };

@@ -23,6 +23,7 @@
 
 struct session;
 struct call;
+struct home_port;
 struct secrets;
 
 /* The message for clients and agents when a query fails. */
@@ -80,6 +81,8 @@ struct hub_options {
      * key; NULL: it has none, and nothing can be shared. */
     bool (*sign)(void *arg, struct str claims, struct buf *out);
     void *arg; /* of these */
+    /* The way to owners who are served elsewhere; NULL: all are served here. */
+    const struct home_port *home;
     /* Appends a file of the time zone database (proto/tz.h); NULL: there is only UTC. */
     bool (*zone_read)(struct str name, struct buf *out);
     bool traced;        /* spans are made (core/task_trace.h) … */

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "core/home.h"
 #include "proto/str.h"
 
 #define HELLO_DEADLINE_MS 10000
@@ -69,6 +70,9 @@ static void let_go(struct session *s)
     if (s->call)
         call_forget(s->call);
     s->call = NULL;
+    if (s->away)
+        s->hub->o.home->close(s->away);
+    s->away = NULL;
     buf_done(&s->input);
     timer_disarm(&s->hub->clock, &s->timer);
 }
@@ -219,6 +223,10 @@ static void refill(struct session *s)
 
 void session_charge(struct session *s, uint32_t lines)
 {
+    if (s->away) {
+        s->away_charge += lines;
+        return;
+    }
     refill(s);
     s->lines.tokens -= lines;
 }
@@ -327,7 +335,7 @@ static void session_take_line(struct session *s, struct str line)
  * stops reading. */
 static void session_take_lines(struct session *s, struct str message)
 {
-    while (message.n > 0 && s->state != SESSION_CLOSING && session_has_room(s)) {
+    while (message.n > 0 && !s->away && s->state != SESSION_CLOSING && session_has_room(s)) {
         const char *newline = memchr(message.p, '\n', message.n);
         size_t n = newline ? (size_t)(newline - message.p) : message.n;
         struct str line = {message.p, n};
@@ -339,14 +347,16 @@ static void session_take_lines(struct session *s, struct str message)
         message.p += used;
         message.n -= used;
     }
-    if (s->state == SESSION_CLOSING)
+    if (s->away && message.n > 0)
+        away_receive(s, message);
+    if (s->away || s->state == SESSION_CLOSING)
         message.n = 0;
     struct buf rest = {0};
     if (message.n)
         buf_putstr(&rest, message);
     buf_done(&s->input);
     s->input = rest;
-    bool hold = rest.len > 0 || !session_has_room(s);
+    bool hold = rest.len > 0 || (!s->away && !session_has_room(s));
     if (hold != s->held) {
         s->held = hold;
         s->ops->hold(s, hold);
@@ -375,6 +385,10 @@ void session_receive(struct session *s, struct str message)
 {
     if (s->state == SESSION_CLOSING)
         return;
+    if (s->away) {
+        away_receive(s, message);
+        return;
+    }
     if (is_empty(message))
         take_empty(s);
     if (s->input.len == 0) {

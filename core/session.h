@@ -105,7 +105,10 @@ struct session {
     uint32_t n_malformed;
     int64_t expires_at_ms;
     bool expiring_said;
-    struct timer timer; /* hello's deadline, then the token's expiry */
+    uint8_t away_knows;   /* of its home, see session_knows */
+    uint32_t away_charge; /* lines that its next message costs there */
+    struct away *away;    /* its owner is served at another node (home.h); NULL: here */
+    struct timer timer;   /* hello's deadline, then the token's expiry */
 };
 
 void session_init(struct session *s, struct hub *h, const struct session_ops *ops, void *rim);
@@ -134,6 +137,10 @@ void session_charge(struct session *s, uint32_t lines);
  * false when there is nothing to send. */
 bool session_fill(struct session *s, struct buf *out, size_t max);
 bool session_has_output(const struct session *s);
+/* How far it is, wherever it is served: LINK_FOLLOWS a task, LINK_IS_TOLD all that is committed of
+ * the first one, LINK_IS_THROUGH with it, LINK_WATCHES a conversation or the owner's list
+ * (proto/link.h). */
+uint8_t session_knows(const struct session *s);
 /* The agents that may be asked, in the form of `welcome`: a JSON array. */
 void session_put_agents(struct buf *line, const struct hub *h);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/grant.h"
+#include "core/home.h"
 #include "core/session.h"
 
 #define EXPIRING_MS 60000
@@ -183,9 +184,11 @@ void session_hello(struct session *s, const struct request *r)
     s->strict = r->strict;
     take_rights(s, who.rights);
     set_expiry(s, who.expires_at_ms);
-    welcome(s, r->id, buf_str(&who.token));
+    if (!first || !home_is_away(s->hub, str_of(s->owner->name)) || away_open(s))
+        welcome(s, r->id, buf_str(&who.token));
     if (first && s->hub->draining)
         session_say_goaway(s);
-    arm_expiry(s);
+    if (!s->away && s->state == SESSION_OPEN) /* otherwise the home looks at it */
+        arm_expiry(s);
     buf_done(&who.token);
 }

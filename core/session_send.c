@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/home.h"
 #include "core/load.h"
 #include "core/session.h"
 
@@ -197,12 +198,15 @@ bool session_has_output(const struct session *s)
 bool session_fill(struct session *s, struct buf *out, size_t max)
 {
     struct message m = {.out = out, .start = out->len, .max = max};
+    size_t waited = s->reply_bytes;
     if (!hub_is_trusted(s->hub)) /* it waits in the session, whatever it is */
         return false;
     if (s->too_slow)
         session_close(s, CLOSE_SLOW);
     if (put_replies(s, &s->urgent, &m) && put_replies(s, &s->replies, &m) && put_feeds(s, &m))
         put_subscriptions(s, &m);
+    if (s->away)
+        s->hub->o.home->took(s->away, waited - s->reply_bytes);
     session_go_on(s);
     return out->len > m.start;
 }

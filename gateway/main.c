@@ -434,8 +434,7 @@ static int main_run(int argc, char **argv)
     for (size_t i = 0; i < countof(commands); i++)
         if (strcmp(commands[i].name, o.command) == 0)
             return commands[i].run(&o, optind < argc - 1 ? argv[1 + optind] : NULL);
-    ASSERT(!"every command of usage.c has a row");
-    return EXIT_BAD_CONFIG;
+    UNREACHABLE(); /* every command of usage.c has a row */
 }
 
 int main(int argc, char **argv)

@@ -11,6 +11,7 @@
 #include "gateway/agents/workers.h"
 #include "gateway/fetch/webhook.h"
 #include "gateway/files/files.h"
+#include "gateway/links/neighbours.h"
 #include "gateway/metrics_requests.h"
 #include "gateway/models/model_stats.h"
 
@@ -587,6 +588,7 @@ static void metrics_table(struct server *s, const struct metric *m, size_t n, st
         buf_putf(out, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name, kinds[m->kind]);
         m->write(s, out, m->name);
     }
+    neighbours_write_metrics(s->neighbours, out);
 }
 
 void metrics_write(void *server, struct buf *out)

@@ -24,8 +24,10 @@
 #include "gateway/front/http_files.h"
 #include "gateway/front/listener.h"
 #include "gateway/front/ws.h"
+#include "gateway/links/neighbours.h"
 #include "gateway/metrics.h"
 #include "gateway/notify.h"
+#include "gateway/processes/sandbox.h"
 #include "gateway/processes/strays.h"
 #include "gateway/reload.h"
 #include "gateway/store/file_folder.h"
@@ -219,6 +221,7 @@ static void server_turn(struct server *s)
     hub_submit(&s->hub, s->busy); /* the staged changes become the next batch */
     if (hub_is_trusted(&s->hub))
         ws_flush_woken(&s->front); /* committed events go out, many lines at once */
+    neighbours_turn(s->neighbours);
     proceed_drain(s);
     hub_reap(&s->hub); /* no function is active on them any more */
     ws_reap(&s->front);
@@ -245,6 +248,8 @@ static bool open_files(struct server *s)
         files_open(&s->loop, &s->hub, s->config->data,
                    (int64_t)s->config->rim_limits.file_mib << 20, &file_folder_ops, folder);
     s->lender = files_lender(s->files);
+    if (s->config->terminal.workdir)
+        files_set_workspaces(s->files, s->config->terminal.workdir, sandbox_name);
     http_files_init(&s->front);
     return true;
 }
@@ -314,6 +319,7 @@ static bool open_hub(struct server *s)
         .shared = s->pg != NULL,
         .trusted = s->pg ? is_trusted : NULL,
         .deleted = on_deleted,
+        .home = neighbours_home(s->neighbours),
         .zone_read = zone_read,
         .sign = on_sign,
         .told = s->audit ? on_told : NULL,
@@ -346,6 +352,11 @@ static void sweep_kept(struct server *s)
     size_t n = s->kept ? kept_sweep(s->kept) : 0;
     if (n > 0)
         log_event(LEVEL_INFO, "agents", "swept", LOG_INT("programs", (int64_t)n));
+}
+
+static void on_busy(void *arg, struct slots *ret)
+{
+    processes_mark(((struct server *)arg)->terminal.processes, ret);
 }
 
 static void on_leaving(void *arg, const struct slots *slots)
@@ -424,7 +435,8 @@ static bool open_traces(struct server *s)
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
-    const struct cluster_options cluster = {.opened = on_opened, .leaving = on_leaving, .arg = s};
+    const struct cluster_options cluster = {
+        .opened = on_opened, .busy = on_busy, .leaving = on_leaving, .arg = s};
     if (!open_audit(s) || !server_open_store(s, &cluster) || !open_files(s))
         return false;
     struct buf faults = {0};
@@ -473,7 +485,8 @@ static bool server_start(struct server *s)
         return false;
     }
     log_hide(s->secrets);
-    if (!open_hub(s))
+    s->neighbours = neighbours_open(&s->front);
+    if (!s->neighbours || !open_hub(s))
         return false;
     s->hub_is_open = true;
     workers_start(s->workers);
@@ -527,6 +540,7 @@ static void server_stop(struct server *s)
         if (signals[i]->data)
             uv_close((uv_handle_t *)signals[i], NULL);
     front_close(&s->front);
+    neighbours_close(s->neighbours);
     mcp_stop(s->mcp);
     if (s->hub_is_open) {
         workers_stop(s->workers);

@@ -26,6 +26,7 @@ struct cluster_options;
 struct fetcher;
 struct files;
 struct kept;
+struct neighbours;
 struct webhooks;
 struct workers;
 
@@ -53,6 +54,7 @@ struct server {
     const struct store_ops *store_ops;
     struct store_thread *store_thread;
     struct cluster *cluster;
+    struct neighbours *neighbours;
 
     uv_signal_t sigterm, sigint, sighup, sigchld;
 

@@ -23,6 +23,7 @@ static bool open_postgres(struct server *s, char error[STORE_ERROR_TEXT])
                                  .dir = s->config->data,
                                  .node = s->config->cluster.node,
                                  .replicated = s->config->store.durability == DURABLE_REPLICATED,
+                                 .takes_no_slots = s->config->cluster.front_only,
                                  .lease_s = s->config->cluster.lease_s};
     bool good = !wrong && store_pg_open(&o, &s->pg, error) == STORE_OK;
     secret_line_done(&url);

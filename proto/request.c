@@ -38,6 +38,12 @@ static bool is_alphanumeric(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+const char *verb_name(enum verb v)
+{
+    ASSERT((unsigned)v < N_VERBS);
+    return verbs[v].name;
+}
+
 bool conversation_id_is_valid(struct str id)
 {
     if (id.n < 1 || id.n > MAX_CONVERSATION_ID || !is_alphanumeric(id.p[0]))

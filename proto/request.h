@@ -160,8 +160,12 @@ bool request_from_body(struct js_doc *doc, enum verb verb, struct str conversati
 bool request_knows_members(const struct js_doc *doc, enum verb verb, struct request_fault *fault)
     MUST_USE;
 void request_done(struct request *r);
+/* Appends the request as a line without newline that request_decode reads as the same request: for
+ * another node that carries it out.  Not of a hello. */
+void request_encode(const struct request *r, struct buf *out);
 
 unsigned verb_flags(enum verb v);
+const char *verb_name(enum verb v); /* on the wire */
 /* 1–128 bytes of [A-Za-z0-9._-], the first a letter or digit. */
 bool conversation_id_is_valid(struct str id);
 /* 1–128 bytes, and none of the reserved words for relatives. */

@@ -226,6 +226,12 @@ bool request_read_fields(struct decoding *d)
     return true;
 }
 
+const struct field *request_fields_of(enum verb verb, size_t *ret_n)
+{
+    *ret_n = verbs[verb].n;
+    return verbs[verb].fields;
+}
+
 static bool verb_has(enum verb verb, const struct js_doc *doc, uint32_t key)
 {
     static const char *const all[] = {"type", "id"}, *const ids[] = {"task_id", "conversation_id"};

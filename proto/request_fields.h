@@ -1,5 +1,5 @@
 /* request_fields -- the table of every verb's fields (request_fields.c), and the reader of each
- * kind (request_kinds.c).  Internal to request.c.
+ * kind (request_kinds.c).  Internal to request.c and request_encode.c.
  *
  * Thread:   any.
  * Errors:   false, with the fault filled.
@@ -39,6 +39,10 @@ struct field {
     uint64_t min, max;
     size_t offset; /* in struct request; unused for kinds that fill more than one member */
 };
+
+/* The rows of a verb, without the two ids of a VERB_TASK. */
+const struct field *request_fields_of(enum verb verb, size_t *ret_n);
+extern const char *const request_busy_words[BUSY_INTERRUPT + 1];
 
 #define ANY_SIZE UINT64_MAX /* bounded by the message's own limit */
 

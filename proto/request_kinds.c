@@ -171,17 +171,18 @@ static bool read_context(struct decoding *d, const struct field *f, uint32_t nod
     return request_read_context(d, node) && d->to->context.n <= f->max;
 }
 
+const char *const request_busy_words[BUSY_INTERRUPT + 1] = {
+    [BUSY_PARALLEL] = "parallel",
+    [BUSY_REJECT] = "reject",
+    [BUSY_ENQUEUE] = "enqueue",
+    [BUSY_INTERRUPT] = "interrupt",
+};
+
 static bool read_when_busy(struct decoding *d, const struct field *f, uint32_t node)
 {
-    static const char *const words[] = {
-        [BUSY_PARALLEL] = "parallel",
-        [BUSY_REJECT] = "reject",
-        [BUSY_ENQUEUE] = "enqueue",
-        [BUSY_INTERRUPT] = "interrupt",
-    };
     (void)f;
-    for (size_t i = 0; i < countof(words); i++) {
-        if (js_is(d->doc, node, words[i])) {
+    for (size_t i = 0; i < countof(request_busy_words); i++) {
+        if (js_is(d->doc, node, request_busy_words[i])) {
             d->to->when_busy = (enum when_busy)i;
             return true;
         }

@@ -249,6 +249,7 @@ struct config {
         uint32_t lease_s;
         char *listen;    /* NULL: other nodes cannot reach it */
         char *advertise; /* NULL like that */
+        bool front_only;
     } cluster;
     struct {
         uint32_t task_days;

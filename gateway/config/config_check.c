@@ -251,6 +251,8 @@ static void check_links(struct config *c, bool postgres, struct faults *f)
 {
     if (c->cluster.advertise && !has_port(c->cluster.advertise))
         fault(f, "cluster.advertise", "must be HOST:PORT");
+    if (c->cluster.front_only && !c->cluster.listen)
+        fault(f, "cluster.front_only", "needs cluster.listen: others serve its clients");
     if (!c->cluster.listen)
         return;
     if (!has_port(c->cluster.listen))

@@ -257,6 +257,8 @@ static const struct key cluster_keys[] = {
      TEXT(config, cluster.listen, 128)},
     {"advertise", "address and port by which those reach it",
      TEXT(config, cluster.advertise, 128), .computed = "cluster.listen"},
+    {"front_only", "carry clients to the store's other gateways, and serve nobody here",
+     BOOL(config, cluster.front_only)},
 };
 TABLE(cluster_table, cluster_keys);
 

@@ -7,6 +7,7 @@
 #include "gateway/faces/face_http.h"
 #include "gateway/front/address.h"
 #include "gateway/front/http.h"
+#include "proto/link.h"
 
 #define MOST_CHANNELS 64 /* of one connection; a further one gets an error */
 
@@ -244,11 +245,7 @@ static void put_stream_message(void *arg, const char *name, struct str json)
 
 static bool is_told(const struct channel *ch)
 {
-    if (list_is_empty(&ch->session.subscriptions))
-        return false;
-    const struct subscription *sub =
-        list_item(ch->session.subscriptions.next, struct subscription, in_session);
-    return !cursor_has_more(&sub->cursor);
+    return session_knows(&ch->session) & LINK_IS_TOLD;
 }
 
 static void tell_events(struct channel *ch, struct buf *out, size_t max)
@@ -283,7 +280,7 @@ static bool end_if_through(struct channel *ch, struct buf *out)
 {
     struct buf json = {0};
     bool closes = ch->session.state == SESSION_CLOSING;
-    bool is_out = !closes && list_is_empty(&ch->session.subscriptions);
+    bool is_out = !closes && !(session_knows(&ch->session) & LINK_FOLLOWS);
     if (ch->face.ops->ended && (ch->stream->is_over || is_out)) {
         go_on_after_stream(ch);
         return true;

@@ -305,8 +305,10 @@ static void put_closed(struct exchange *x, const struct order *o, enum close_cod
                        const char *why)
 {
     struct front *f = x->front;
-    uint32_t n =
-        ws_close_owner(f, buf_str(&o->owner), code, why) + sse_close_owner(f, buf_str(&o->owner));
+    struct str owner = buf_str(&o->owner);
+    uint32_t n = ws_close_owner(f, owner, code, why) + sse_close_owner(f, owner);
+    if (f->close_linked)
+        n += f->close_linked(f->linked_arg, owner, code, why);
     buf_puts(&x->answer, "{\"type\":\"ok\"");
     js_put_int(&x->answer, "closed", n);
 }

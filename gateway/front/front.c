@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/grant.h"
+#include "core/home.h"
 #include "gateway/base/log.h"
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
@@ -47,7 +48,7 @@ bool front_identify(struct front *f, struct str hello_token, struct str bearer, 
     struct str owner = {ret->owner, ret->owner_len};
     struct str grant_id = ret->rights ? ret->rights->grant_id : STR_NULL;
     if (!revocations_have(&f->hub->revocations, owner, f->hub->clock.wall_ms) &&
-        (!grant_id.p || grant_find(f->hub, owner, grant_id)))
+        (!grant_id.p || home_is_away(f->hub, owner) || grant_find(f->hub, owner, grant_id)))
         return true;
     f->refusals[REFUSED_REVOKED]++;
     rights_unref(ret->rights);

@@ -48,8 +48,12 @@ struct front {
     const struct config *config;
     struct auth *auth;
     struct cluster *cluster; /* the server's: who is the home of an owner */
-    struct files *files;    /* NULL: none are kept */
-    enum front_phase phase; /* set by the server */
+    struct files *files;     /* NULL: none are kept */
+    enum front_phase phase;  /* set by the server */
+    /* Closes sessions of this owner that came over links; returns their number.  NULL: there are
+     * none. */
+    uint32_t (*close_linked)(void *arg, struct str owner, enum close_code code, const char *why);
+    void *linked_arg;
     void (*write_metrics)(void *arg, struct buf *out);
     void (*drain)(void *arg); /* a planned stop begins */
     bool is_told_to_drain;    /* at the next tick: the order is answered first */

@@ -8,6 +8,7 @@
 #include "gateway/front/address.h"
 #include "gateway/front/http_api.h"
 #include "gateway/front/tcp.h"
+#include "proto/link.h"
 
 #define COMMENT_AFTER_MS 15000
 #define RETRY_MS 1000
@@ -108,11 +109,7 @@ static void write_chunk(struct exchange *x, struct buf *out)
 
 static bool nothing_is_left(struct exchange *x)
 {
-    if (list_is_empty(&x->session.subscriptions))
-        return true;
-    const struct subscription *sub =
-        list_item(x->session.subscriptions.next, struct subscription, in_session);
-    return sub->cursor.stream->ended && !cursor_has_more(&sub->cursor);
+    return session_knows(&x->session) & LINK_IS_THROUGH;
 }
 
 static void put_gap(struct exchange *x, struct str line)
@@ -207,12 +204,8 @@ static void put_events(struct exchange *x, struct buf *out, struct str lines)
 static void put_idle(struct exchange *x, struct buf *out)
 {
     const struct exchange_kind *kind = x->route->kind;
-    if (!kind || !kind->idle || x->ended || session_has_output(&x->session) ||
-        list_is_empty(&x->session.subscriptions))
-        return;
-    const struct subscription *sub =
-        list_item(x->session.subscriptions.next, struct subscription, in_session);
-    if (!cursor_has_more(&sub->cursor))
+    if (kind && kind->idle && !x->ended && !session_has_output(&x->session) &&
+        (session_knows(&x->session) & LINK_IS_TOLD))
         kind->idle(x, out);
 }
 
@@ -253,7 +246,7 @@ static void flush_session(struct session *session)
         write_chunk(x, events);
     if (x->broken)
         return;
-    x->lost = !x->ended && list_is_empty(&session->subscriptions);
+    x->lost = !x->ended && !(session_knows(session) & LINK_FOLLOWS);
     if (x->lost && !x->is_whole) {
         deadline_now(x->wsi); /* its events can no longer be delivered: a cut, never a clean end */
         return;

@@ -26,6 +26,7 @@
 #include "gateway/front/tcp.h"
 #include "gateway/front/tls.h"
 #include "proto/js.h"
+#include "proto/link.h"
 #include "proto/str.h"
 
 #define PING_AFTER_MS HEARTBEAT_MS
@@ -429,7 +430,8 @@ static bool has_said_something(const struct conn *c, msec_t now)
 
 static bool takes_nothing(const struct conn *c, msec_t now)
 {
-    return now - c->moved_ms >= (c->session.n_openings ? SLOW_AFTER_MS : SLOW_EVENTS_AFTER_MS);
+    bool watches = session_knows(&c->session) & LINK_WATCHES;
+    return now - c->moved_ms >= (watches ? SLOW_AFTER_MS : SLOW_EVENTS_AFTER_MS);
 }
 
 static void check_silence(struct front *f)

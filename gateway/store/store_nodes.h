@@ -13,6 +13,7 @@
 #define NODE_NAME_TEXT 80
 #define NODE_LINK_TEXT 128
 
+/* NODE_LEAVES: it lives, and takes no slots. */
 enum node_state { NODE_LIVES, NODE_LEAVES, NODE_DEAD };
 
 struct store_node {

@@ -28,6 +28,7 @@ struct store_pg_options {
     const char *node;    /* this node's name: a start under it replaces the one before */
     const char *dir;     /* the data directory: ours alone while the store is open; NULL: none */
     bool replicated;     /* a commit must be on a synchronous standby too */
+    bool takes_no_slots; /* it is the home of nobody */
     unsigned lease_s;    /* a node that gives no sign for so long counts as dead; 0: 10 */
     unsigned connect_ms; /* longest wait for a connection; 0: 5 s */
     unsigned answer_ms;  /* longest wait for an answer; 0: 15 s */

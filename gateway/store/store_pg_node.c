@@ -157,6 +157,7 @@ static void node_enter(struct store_pg *s)
     pg_text(&c, (struct str){s->life, sizeof s->life});
     pg_text(&c, str_of(s->place));
     pg_text(&c, str_of(s->marks.newest_id));
+    pg_int(&c, s->o.takes_no_slots ? NODE_LEAVES : NODE_LIVES);
     pg_text(&c, STR(HOLDFAST_VERSION));
     pg_send(&c);
     send_about(s, PG_BEAT_NEW, s->incarnation);

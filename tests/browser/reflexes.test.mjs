@@ -119,6 +119,24 @@ scene("each row of the list can be renamed, saved and deleted, and the focus is 
   await page.waitForSelector("#message:focus");
 });
 
+scene("j and k lead through the conversations", async (its) => {
+  const { chat, puppet } = await its.asked({ text: "The first" });
+  const { page } = chat;
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await page.click("#new");
+  await chat.ask("The second");
+  (await its.stage.puppet()).exit();
+  await page.waitForSelector("#conversations li[data-conversation-id] >> nth=1");
+  await chat.waitForText("The second", "#title");
+  await chat.waitForStatus("completed");
+  await page.focus("#thread");
+  for (const [key, title] of [["j", "The first"], ["j", "The first"], ["k", "The second"]]) {
+    await page.keyboard.press(key);
+    await chat.waitForText(title, "#title");
+  }
+});
+
 scene("on a phone letters of fields have 16 px, and what is touched 44", async (its) => {
   const profile = await its.profile({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
   const { chat, puppet } = await its.asked({ profile, said: ["Well."] });

@@ -62,6 +62,23 @@ static void check_request(const struct request *r)
     ASSERT(!(verb_flags(r->verb) & VERB_TASK) || (r->task_id.p && r->conversation_id.p));
 }
 
+/* Another node reads the same request. */
+static void check_encoded(const struct request *r)
+{
+    struct request again;
+    struct request_fault fault;
+    struct buf line = {0};
+    if (r->verb == VERB_HELLO)
+        return;
+    request_encode(r, &line);
+    ASSERT(request_decode(&doc, buf_str(&line), false, &again, &fault));
+    ASSERT(again.verb == r->verb && str_eq(again.message, r->message) &&
+           str_eq(again.parts, r->parts) && str_eq(again.metadata, r->metadata) &&
+           str_eq(again.webhook, r->webhook) && again.n_task_ids == r->n_task_ids);
+    request_done(&again);
+    buf_done(&line);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct str line = {(const char *)data, size};
@@ -70,6 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int strict = 0; strict < 2; strict++) {
         if (request_decode(&doc, line, strict, &request, &fault)) {
             check_request(&request);
+            check_encoded(&request);
             request_done(&request);
         } else {
             check_fault(&fault);

@@ -18,6 +18,7 @@ auth        base config
 fetch       base config
 files       base
 front       auth base cluster config files
+links       base cluster front
 cli         auth base front store
 models      base fetch
 tools       config fetch models processes
@@ -26,7 +27,7 @@ traces      base fetch
 agents      base config fetch mcp models processes tools traces
 faces       auth front
 workers     agents base front
-gateway     agents auth base cli cluster config faces fetch files front mcp models processes store tools traces workers
+gateway     agents auth base cli cluster config faces fetch files front links mcp models processes store tools traces workers
 '
 
 # Names of a library, or an include of it, and where in gateway/ they may stand: rooms, single modules, and those that
@@ -40,8 +41,8 @@ lws_|LWS_|<libwebsockets    front/ base/deadline cli/chat_link
 json_t|JSON_|<jansson       config/ auth/jwt_key
 z_stream|Z_[A-Z]|<zlib      front/deflate
 SSL_|X509|<openssl/ssl      front/tls front/ws
-EVP_|<openssl/evp           auth/ fetch/webhook_sign files/ processes/sandbox store/file_check
-HMAC|<openssl/hmac          auth/jwt fetch/webhook_sign
+EVP_|<openssl/evp           auth/ fetch/webhook_sign files/ links/link_proof processes/sandbox store/file_check
+HMAC|<openssl/hmac          auth/jwt fetch/webhook_sign links/link_proof
 PEM_|BIO_|BN_|OSSL_|ECDSA_  auth/
 RAND_|<openssl/rand         auth/ fetch/fetch front/front server
 '
@@ -303,7 +304,7 @@ picture_rules() { # docs/rooms.svg is what the includes are
 text_rules() { # of all files: no unfinished business, no path of somebody's machine
     found() { sed -E "s/^([^:]+:[0-9]+):.*/\1: $1/"; }
     { grep -nIHE '\<(TO[D]O|FIX[M]E|X[X]X)\>' "$@" || true; } | found "unfinished business"
-    { grep -nIHE '(^|[^A-Za-z0-9_.-])/(home|root|Users|work|workspace)/' "$@" || true; } |
+    { grep -nIHE '(^|[^A-Za-z0-9_.-])/((home|root|Users|work)/|workspace/[A-Za-z0-9_.-]+/)' "$@" || true; } |
         found "path of somebody's machine"
 }
 

@@ -26,6 +26,7 @@ WAIT_S = 30 * SCALE  # for things that normally come at once
 LATE_S = 5 + 5 * SCALE  # how late a busy machine may be with anything
 
 STORE = os.environ.get("HOLDFAST_TEST_STORE", "")  # "postgres": gateways that name no store have theirs there
+WRONG_NODE = os.environ.get("HOLDFAST_TEST_NODES", "") == "wrong"  # then clients come to a front, never to the home
 POSTGRES = os.environ.get("HOLDFAST_POSTGRES", "")  # support/postgres.py's file about the tests' server
 
 SCRIPT = [str(pathlib.Path(BINARY).resolve().parent / "tests" / "script_agent")]
@@ -144,6 +145,8 @@ class Gateway:
         self.version = None
         self.reports = []
         self.schema = None  # of its store on PostgreSQL
+        self.front = None   # with WRONG_NODE: the process that clients speak with
+        self.front_log = []
 
     # -------------------------------------------------------------- life
 
@@ -156,8 +159,35 @@ class Gateway:
         ]
         changes = {"agents": agents, **({"mcp": servers} if servers else {}), **self.store()}
         config.write_text(json.dumps(merged(self.config, changes)))
-        return [str(self.binary), "serve", "--config", str(config), "--listen", self.listen,
+        listen = "127.0.0.1:0" if self.has_front() else self.listen
+        return [str(self.binary), "serve", "--config", str(config), "--listen", listen,
                 "--data", str(self.data), "--log-level", "debug", *more]
+
+    def has_front(self):
+        return WRONG_NODE and self.schema is not None
+
+    def start_front(self):
+        """A gateway that is nobody's home, at the address that tests know."""
+        config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
+        config["cluster"] = merged(config["cluster"], {"node": "front", "front_only": True})
+        (self.folder / "front.json").write_text(json.dumps(config), encoding="utf-8")
+        self.front = subprocess.Popen(
+            [str(self.binary), "serve", "--config", str(self.folder / "front.json"), "--listen", self.listen,
+             "--data", str(self.folder / "front"), "--log-level", "debug"], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **self.environ})
+        self.front_log = []
+        threading.Thread(target=self._collect, args=(self.front.stderr, self.front_log.append), daemon=True).start()
+        ready = self.front.stdout.readline()
+        assert ready, "\n".join(self.front_log[-40:])
+        wait_until(lambda: any("component=link event=up" in line for line in self.front_log), "a link to the home")
+        return json.loads(ready)
+
+    def end_front(self):
+        if self.front:
+            self.front.kill()
+            self.front.wait()
+            self.front.stdout.close()
+            self.front = None
 
     def store(self):
         """The configuration of a store on the tests' server: a schema for each data folder."""
@@ -174,7 +204,8 @@ class Gateway:
         if "durability" in self.config.get("store", {}):
             changes["durability"] = None  # the usual one
         return {"store": changes,
-                "cluster": {"secret_file": str(self.folder / "cluster.secret"), "lease_s": 3}}
+                "cluster": {"secret_file": str(self.folder / "cluster.secret"), "lease_s": 3,
+                            **({"listen": "127.0.0.1:0", "node": "home"} if WRONG_NODE else {})}}
 
     def drop_store(self):
         if self.schema:
@@ -199,6 +230,8 @@ class Gateway:
             raise AssertionError(f"no ready line, exit {self.process.returncode}:\n{self.tail()}")
         ready = json.loads(line)
         assert ready["event"] == "ready", ready
+        if self.has_front():
+            ready = self.start_front()
         self.host, port = ready["listen"].rsplit(":", 1)
         self.port = int(port)
         self.version = ready["version"]
@@ -257,6 +290,7 @@ class Gateway:
         self._finish()
 
     def _finish(self):
+        self.end_front()
         self.reader.join(WAIT_S)
         self.process.stdout.close()
         self.process.stderr.close()

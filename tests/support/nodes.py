@@ -9,7 +9,7 @@ import tokens
 from gateway import Gateway, wait_until
 
 N_SLOTS = 4096
-LEASE_S = 3
+LEASE_S = 5  # a busy machine keeps a process from running for seconds, and then it is rightly taken over
 
 
 def slot_of(owner):
@@ -32,11 +32,13 @@ class Nodes:
         self.config = config or {}
         self.gateways = {}
 
-    def new(self, name, **more):
+    def new(self, name, cluster=None, **more):
+        """cluster: further keys of that section."""
         folder = self.folder / name
         folder.mkdir()
         store = {"kind": "postgres", "url_file": str(self.folder / "url"), "retry_s": 120}
-        cluster = {"secret_file": str(self.folder / "secret"), "node": name, "lease_s": self.lease_s}
+        cluster = {"secret_file": str(self.folder / "secret"), "node": name, "lease_s": self.lease_s,
+                   **(cluster or {})}
         self.gateways[name] = Gateway({"store": store, "cluster": cluster, "auth": tokens.config(folder), **self.config},
                                       folder=folder, **more)
         return self.gateways[name]
@@ -47,6 +49,20 @@ class Nodes:
             self.new(name, **more).start()
         self.settled(len([g for g in self.gateways.values() if g.process]))
         return [self.gateways[name] for name in names]
+
+    def start_pair(self, home="home", front="front"):
+        """A gateway that has all owners, and one that carries clients to it."""
+        self.new(home, {"listen": "127.0.0.1:0"}).start()
+        self.settled(1)
+        return self.gateways[home], self.start_front(front)
+
+    def start_front(self, name):
+        """Returns when it has a link to every home."""
+        front = self.new(name, {"listen": "127.0.0.1:0", "front_only": True}).start()
+        for other, gateway in self.gateways.items():
+            if gateway.process and not gateway.config["cluster"].get("front_only"):
+                front.logged("component=link event=up", f"node={other}", "as=front")
+        return front
 
     def sql(self, text):
         return self.server.sql(text, self.database)

@@ -4,6 +4,7 @@ import contextlib
 import selectors
 import socket
 import threading
+import time
 
 
 class Relay:
@@ -16,6 +17,9 @@ class Relay:
         self.accepted = 0
         self.cut_word, self.cuts_left = b"", 0
         self.budgets = []
+        self.flows = threading.Event()
+        self.flows.set()
+        self.delay_s = 0
         self.lock = threading.Lock()
         self.thread = threading.Thread(target=self._accept, daemon=True)
         self.thread.start()
@@ -42,6 +46,8 @@ class Relay:
                     data = key.fileobj.recv(65536)
                     if not data:
                         raise OSError
+                    self.flows.wait()
+                    time.sleep(self.delay_s)
                     other[key.fileobj].sendall(data if left is None else data[:left])
                     if left is not None and len(data) >= left:
                         raise OSError
@@ -69,6 +75,10 @@ class Relay:
         with self.lock:
             self.budgets = list(budgets)
 
+    def swallow(self, on=True):
+        """A black hole: nothing goes on, and nobody is told."""
+        self.flows.clear() if on else self.flows.set()
+
     def cut(self):
         """Ends every connection with a reset."""
         with self.lock:
@@ -79,6 +89,7 @@ class Relay:
             self.wires.clear()
 
     def close(self):
+        self.flows.set()
         with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()

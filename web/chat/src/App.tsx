@@ -90,6 +90,15 @@ export function App() {
     write();
   };
   const toggleTray = useCallback(() => setTray((open) => !open), []);
+  const step = useCallback(
+    (by: number) => {
+      const { items } = gateway.conversations;
+      const at = items.findIndex(({ conversation_id }) => conversation_id === id);
+      const next = items[at + by];
+      if (next) goTo(next.conversation_id);
+    },
+    [id],
+  );
   const stop = useCallback(() => {
     void runningIn(conversation)?.cancel({ tree: true }).catch(() => {});
   }, [conversation]);
@@ -154,7 +163,7 @@ export function App() {
       <Schedules text={later} conversationId={id} close={closeLater} done={() => field.current?.clear()} />
       <ConversationMenu target={menuOf} gone={gone} />
       <Announcer key={conversation.id} conversation={conversation} />
-      <Shortcuts write={write} begin={begin} tray={toggleTray} escape={escape} />
+      <Shortcuts write={write} begin={begin} tray={toggleTray} step={step} escape={escape} />
     </div>
   );
 }

@@ -9,10 +9,12 @@ interface Props {
   write(): void;
   begin(): void;
   tray(): void;
+  /** To the next conversation of the list, or with -1 to the one before. */
+  step(by: number): void;
   escape(): void;
 }
 
-export function Shortcuts({ write, begin, tray, escape }: Props) {
+export function Shortcuts({ write, begin, tray, step, escape }: Props) {
   const list = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -23,6 +25,8 @@ export function Shortcuts({ write, begin, tray, escape }: Props) {
         "/": write,
         n: begin,
         b: tray,
+        j: () => step(1),
+        k: () => step(-1),
         "?": () => list.current?.showModal(),
       };
       const act = does[event.key];
@@ -32,7 +36,7 @@ export function Shortcuts({ write, begin, tray, escape }: Props) {
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
-  }, [write, begin, tray, escape]);
+  }, [write, begin, tray, step, escape]);
   return (
     <dialog ref={list} id="shortcuts" aria-label="Keyboard">
       <h2>Keyboard</h2>
@@ -49,6 +53,10 @@ export function Shortcuts({ write, begin, tray, escape }: Props) {
           <kbd>b</kbd>
         </dt>
         <dd>background tasks</dd>
+        <dt>
+          <kbd>j</kbd> <kbd>k</kbd>
+        </dt>
+        <dd>the next conversation, the one before</dd>
         <dt>
           <kbd>Esc</kbd>
         </dt>

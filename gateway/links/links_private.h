@@ -1,0 +1,120 @@
+/* links_private -- a link, and who is on it.  Internal to gateway/links/.
+ *
+ * Shape:    link.c has the socket, the handshake and the frames; link_front.c and link_home.c what
+ *           the frames mean, on a link that was dialled and on one that was accepted.
+ * Thread:   loop.
+ * Owns:     a link is freed at the end of the turn in which libuv has closed it.
+ */
+#ifndef GATEWAY_LINKS_LINKS_PRIVATE_H
+#define GATEWAY_LINKS_LINKS_PRIVATE_H
+
+#include "core/map.h"
+#include "gateway/links/links.h"
+#include "proto/link.h"
+
+#define LINK_BACKLOG (1u << 20) /* bytes that wait for the socket: more are not filled */
+#define LINK_PING_MS 1000
+#define LINK_SILENT_MS 6000 /* without a byte: the link is dead */
+#define LINK_HELLO_MS 10000 /* for the handshake */
+#define MOST_STRANGERS 64   /* accepted links without a proof */
+
+enum link_state { LINK_CONNECTING, LINK_GREETING, LINK_PROVING, LINK_UP, LINK_ENDED };
+
+/* A session or a request, by its id. */
+struct on_link {
+    struct map_node node;
+    struct list all;
+    struct link *link;
+    uint32_t id;
+};
+
+struct link {
+    struct list all;
+    struct links *links;
+    struct peer *peer; /* that was dialled; NULL: the other side has dialled */
+    uv_tcp_t tcp;
+    uv_connect_t connecting;
+    uv_write_t write;
+    bool writing, closing;
+    enum link_state state;
+    char name[128];          /* of the other node, once its hello is here; else its address */
+    uint64_t incarnation;    /* of the other node */
+    struct buf mine, theirs; /* the two HELLO frames */
+    struct buf in;           /* the beginning of a frame */
+    struct buf out, flying;  /* to be written; being written */
+    uint32_t next_id;
+    struct map sessions, requests;          /* of struct on_link */
+    struct list all_sessions, all_requests; /* the same */
+    struct list blocked;                    /* of struct remote: the backlog is full */
+    struct list over;                       /* of struct remote: freed at the end of the turn */
+    msec_t heard_ms;
+    uint64_t pinged_ns;
+    int64_t rtt_us;
+    struct timer timer;
+};
+
+/* A node that is dialled. */
+struct peer {
+    struct list all;
+    struct links *links;
+    uint64_t incarnation;
+    char node[128], address[136];
+    struct link *link; /* NULL: the timer dials again */
+    uint64_t tries;
+    struct timer again;
+    uv_getaddrinfo_t *resolving;
+};
+
+struct links {
+    struct links_options o;
+    struct buf cluster, node, secret;
+    struct home_port port;
+    uv_tcp_t listener;
+    bool listens;
+    int bound;
+    uint32_t n_strangers;
+    uint32_t n_handles; /* open ones of libuv */
+    bool is_closing;
+    struct list all;   /* of struct link */
+    struct list peers; /* of struct peer */
+    uint64_t secret_of_maps[2];
+    struct links_stats stats;
+    char read[65536]; /* what one read gives */
+};
+
+/* link.c */
+struct link *link_new(struct links *l, struct peer *peer);
+void link_dial(struct link *k, const struct sockaddr *to);
+void link_accept(struct link *k);
+void link_say(struct link *k, const struct link_frame *f);
+bool link_is_full(const struct link *k);
+void link_write(struct link *k);
+/* Ends it: sessions and requests are told, and libuv closes it.  why: for the log. */
+void link_close(struct link *k, enum link_end end, const char *why);
+void link_register(struct link *k, struct map *map, struct list *list, struct on_link *on);
+void link_unregister(struct map *map, struct on_link *on);
+struct on_link *link_find(const struct map *map, uint32_t id);
+
+/* link_proof.c */
+struct link_frame link_hello_of(const struct buf *bytes);
+void link_prove(struct link *k);
+bool link_is_proven(const struct link *k, const struct link_frame *f);
+
+/* links.c */
+void peer_is_up(struct peer *p);
+void peer_is_down(struct peer *p);
+void links_handle_gone(struct links *l);
+
+/* link_front.c */
+void front_port_init(struct links *l);
+void front_take(struct link *k, const struct link_frame *f);
+void front_end(struct link *k);
+
+/* link_home.c */
+void home_take(struct link *k, const struct link_frame *f);
+void home_drained(struct link *k); /* the backlog has room again */
+void home_turn(struct link *k);
+uint32_t home_close_owner(struct link *k, struct str owner, enum close_code code, const char *why);
+void home_end(struct link *k);
+
+#endif

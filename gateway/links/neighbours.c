@@ -1,0 +1,154 @@
+#include "gateway/links/neighbours.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway/base/log.h"
+#include "gateway/base/secret_line.h"
+#include "gateway/cluster/cluster.h"
+#include "gateway/links/links.h"
+
+#define SECRET_MAX 4096
+
+struct neighbours {
+    struct links *links; /* NULL: none */
+    struct cluster_watcher watcher;
+    struct front *front;
+    bool has_begun;
+};
+
+static uint64_t home_of(void *arg, struct str owner)
+{
+    const struct front *f = arg;
+    struct home_of home = cluster_home_of(f->cluster, owner);
+    return home.at == HOME_AWAY ? (uint64_t)home.node->incarnation : 0;
+}
+
+static bool is_here(void *arg, struct str owner)
+{
+    const struct front *f = arg;
+    return cluster_home_of(f->cluster, owner).at == HOME_HERE;
+}
+
+static bool may_speak(void *arg)
+{
+    return cluster_is_trusted(((const struct front *)arg)->cluster);
+}
+
+static bool identify_later(void *arg, struct str token, struct identity *ret)
+{
+    return front_identify(arg, token, STR_NULL, STR_NULL, ret);
+}
+
+static bool stays(void *arg, uint64_t incarnation)
+{
+    const struct front *f = arg;
+    return cluster_find_node(f->cluster, (int64_t)incarnation);
+}
+
+static void on_nodes_changed(struct cluster_watcher *watcher)
+{
+    struct neighbours *n = container_of(watcher, struct neighbours, watcher);
+    const struct cluster *c = n->front->cluster;
+    const struct store_node *node;
+    links_drop_unless(n->links, stays, n->front);
+    for (size_t i = 0; (node = cluster_node(c, i)) != NULL; i++)
+        if (node->incarnation != cluster_incarnation(c))
+            links_add(n->links, (uint64_t)node->incarnation, node->name, node->link);
+}
+
+static bool open_all(struct neighbours *n, struct front *f)
+{
+    struct buf secret = {0};
+    char error[LINKS_ERROR_TEXT] = "";
+    const char *wrong = secret_line_read(f->config->cluster.secret_file, SECRET_MAX, &secret);
+    const struct links_options o = {.loop = f->loop,
+                                    .hub = f->hub,
+                                    .cluster = STR("holdfast"),
+                                    .node = str_of(f->config->cluster.node),
+                                    .secret = buf_str(&secret),
+                                    .incarnation = (uint64_t)cluster_incarnation(f->cluster),
+                                    .listen = f->config->cluster.listen,
+                                    .arg = f,
+                                    .home_of = home_of,
+                                    .is_here = is_here,
+                                    .may_speak = may_speak,
+                                    .identify = identify_later};
+    if (wrong)
+        snprintf(error, sizeof error, "cluster.secret_file: %s", wrong);
+    else
+        n->links = links_open(&o, error);
+    secret_line_done(&secret);
+    if (!n->links)
+        log_event(LEVEL_ERROR, "link", "cannot_listen", LOG_TEXT("why", error));
+    return n->links;
+}
+
+/* Without a store that several can share there is one node. */
+struct neighbours *neighbours_open(struct front *f)
+{
+    struct neighbours *n = xcalloc(sizeof *n);
+    n->front = f;
+    n->watcher.changed = on_nodes_changed;
+    if (!f->config->cluster.listen || !cluster_incarnation(f->cluster) || open_all(n, f))
+        return n;
+    free(n);
+    return NULL;
+}
+
+const struct home_port *neighbours_home(struct neighbours *n)
+{
+    return n->links ? links_home(n->links) : NULL;
+}
+
+void neighbours_write_metrics(struct neighbours *n, struct buf *out)
+{
+    if (n->links)
+        links_write_metrics(n->links, out);
+}
+
+static uint32_t close_linked(void *arg, struct str owner, enum close_code code, const char *why)
+{
+    return links_close_owner(((struct neighbours *)arg)->links, owner, code, why);
+}
+
+/* A port that the system has chosen is told in the place of 0. */
+static void advertise(struct neighbours *n)
+{
+    const char *address = n->front->config->cluster.advertise, *colon = strrchr(address, ':');
+    char text[NODE_LINK_TEXT];
+    snprintf(text, sizeof text, "%.*s:%d", (int)(colon - address), address, links_port(n->links));
+    cluster_advertise(n->front->cluster, strcmp(colon, ":0") == 0 ? text : address);
+}
+
+static void neighbours_start(struct neighbours *n)
+{
+    n->has_begun = true;
+    n->front->close_linked = close_linked;
+    n->front->linked_arg = n;
+    log_event(LEVEL_INFO, "link", "listening", LOG_INT("port", links_port(n->links)));
+    cluster_watch(n->front->cluster, &n->watcher);
+    advertise(n);
+    on_nodes_changed(&n->watcher);
+}
+
+/* From the first turn on others may come, and are dialled: the hub is open. */
+void neighbours_turn(struct neighbours *n)
+{
+    if (!n->links)
+        return;
+    if (!n->has_begun)
+        neighbours_start(n);
+    links_turn(n->links);
+}
+
+void neighbours_close(struct neighbours *n)
+{
+    if (!n)
+        return;
+    n->front->close_linked = NULL;
+    cluster_unwatch(&n->watcher);
+    links_close(n->links);
+    free(n);
+}

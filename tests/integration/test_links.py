@@ -1,0 +1,286 @@
+"""Clients at a gateway that is not the home of their owner: everything is as at the home.  The front of these tests has
+no owners of its own (cluster.front_only), so every client is at the wrong gateway.  The server is this file's own."""
+
+import contextlib
+import json
+import pathlib
+import time
+import types
+
+import pytest
+
+import nodes
+import postgres
+import tokens
+from gateway import LATE_S, free_port, wait_until
+from holdfast import Client, Closed, ids, new_id, text_of
+from relay import Relay
+
+if not postgres.programs():
+    pytest.skip("PostgreSQL is not installed", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def server():
+    server = postgres.Postgres()
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def cluster(server, request):
+    cluster = nodes.Nodes(server, request.node.name[:50])
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(scope="module")
+def pair(server):
+    """A home and a front that this file's quiet tests share."""
+    cluster = nodes.Nodes(server, "pair")
+    yield types.SimpleNamespace(cluster=cluster, **dict(zip(("home", "front"), cluster.start_pair())))
+    cluster.close()
+
+
+def client_of(gateway, owner=None):
+    return Client(gateway, token=tokens.token(owner or new_id("u")))
+
+
+def bearer(owner):
+    return {"Authorization": "Bearer " + tokens.token(owner), "Content-Type": "application/json"}
+
+
+def metric(gateway, name):
+    lines = gateway.http("GET", "/metrics")[2].decode().splitlines()
+    return int(next(line for line in lines if line.startswith(name + " ")).rsplit(" ", 1)[1])
+
+
+# -------------------------------------------------------------------- what clients do
+
+
+def test_conversation_at_the_wrong_node(pair):
+    with client_of(pair.front) as client, client_of(pair.home, None) as stranger:
+        task, events = client.finish({"token": "one"}, {"token": "two"}, conversation="c")
+        assert task["status"] == "completed" and text_of(events) == "onetwo"
+        assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+        stranger.refused("not_found", "task", **ids(task))
+        assert client.call("history", conversation_id="c")["messages"]
+        assert [c["conversation_id"] for c in client.call("conversations")["conversations"]] == ["c"]
+        with client_of(pair.home, client.owner) as at_home:  # the same task, wherever it is read
+            assert at_home.replay(task, 0) == events
+        assert client.replay(task, 2) == events[2:]
+
+
+def test_cancel_send_respond_and_enqueue(pair):
+    with client_of(pair.front) as client:
+        asked = {"input_id": "q", "kind": "question", "prompt": "Who?"}
+        task = client.chat({"line": {"event": "input_required", "data": asked}},
+                           {"hear": "input", "say": True}, {"hang": 1}, conversation="c")
+        client.event(task, "input_required")
+        client.call("respond", input_id="q", answer="me", **ids(task))
+        client.event(task, "input_received")
+        client.call("send", content="more", **ids(task))
+        client.event(task, "message")
+        queued = client.chat({"token": "later"}, conversation="c", when_busy="enqueue")
+        client.call("cancel", **ids(task))
+        assert client.wait_terminal(task)["data"]["status"] == "cancelled"
+        assert client.wait_terminal(queued)["event"] == "task.completed"
+
+
+def test_watch_open_and_a_request_key(pair):
+    owner = new_id("u")
+    with client_of(pair.front, owner) as watcher, client_of(pair.front, owner) as client:
+        watcher.call("watch")
+        watcher.call("open", conversation_id="c", follow=True)
+        since = len(watcher.log)
+        first = client.call("chat", message="[]", conversation_id="c", request_key="k")
+        again = client.call("chat", message="[]", conversation_id="c", request_key="k")
+        assert first["task"]["task_id"] == again["task"]["task_id"] and again["repeated"]
+        watcher.event(first["task"], "task.completed", since)
+        watcher.expect(lambda line: line["type"] == "watch" or line["type"].startswith("conversation"), since)
+
+
+def test_http_at_the_wrong_node(pair):
+    owner = new_id("u")
+    status, _, body = pair.front.http("POST", "/v1/conversations/c/tasks", json.dumps({"message": '[{"token":"hi"}]'}),
+                                      bearer(owner))
+    task = json.loads(body)["task"]
+    assert status == 201
+    path = f"/v1/conversations/c/tasks/{task['task_id']}"
+
+    def status_of():
+        return json.loads(pair.front.http("GET", path, None, bearer(owner))[2])["task"]["status"]
+    wait_until(lambda: status_of() == "completed", "the end")
+    assert pair.front.http("GET", path, None, bearer(new_id("u")))[0] == 404
+    status, headers, body = pair.front.http("GET", path + "/events", None, bearer(owner))
+    assert status == 200 and headers["Content-Type"].startswith("text/event-stream")
+    numbers = [int(line[4:]) for line in body.decode().splitlines() if line.startswith("id: ")]
+    assert numbers == list(range(1, len(numbers) + 1)) and b"event: task.completed" in body
+    at_home = pair.home.http("GET", path + "/events", None, bearer(owner))[2]
+    events = [line for line in body.decode().splitlines() if line.startswith("data: ")]
+    assert events == [line for line in at_home.decode().splitlines() if line.startswith("data: ")]
+    assert pair.front.http("GET", f"{path}/events?after={numbers[-1]}", None, bearer(owner))[0] == 204
+
+
+def test_face_at_the_wrong_node(pair):
+    said = '[{"token":"hel"},{"token":"lo"}]'
+    body = {"model": "script", "stream": True, "messages": [{"role": "user", "content": said}]}
+    status, _, said = pair.front.http("POST", "/v1/chat/completions", json.dumps(body), bearer(new_id("u")))
+    chunks = [line[6:] for line in said.decode().splitlines() if line.startswith("data: ")]
+    assert status == 200 and chunks[-1] == "[DONE]"
+    text = "".join(choice["delta"].get("content") or ""
+                   for chunk in chunks[:-1] for choice in json.loads(chunk)["choices"])
+    assert text == "hello"
+    body["stream"] = False
+    status, _, said = pair.front.http("POST", "/v1/chat/completions", json.dumps(body), bearer(new_id("u")))
+    assert status == 200 and json.loads(said)["choices"][0]["message"]["content"] == "hello"
+
+
+def test_frozen_client_stops_nobody(pair):
+    """Its cursor stays at the home; the link goes on, and later it reads everything."""
+    with client_of(pair.front) as frozen, client_of(pair.front) as other:
+        flood = frozen.chat({"flood": 20000, "bytes": 400})  # some MB, far beyond every buffer on the way
+        frozen.event(flood, "token")
+        with client_of(pair.home, frozen.owner) as at_home:
+            at_home.resume(flood, 0)
+            at_home.wait_terminal(flood)
+        task, _ = other.finish({"token": "said"})
+        assert task["status"] == "completed"
+        assert metric(pair.front, 'holdfast_cluster_link_bytes_total{direction="in"}') > 0
+        assert frozen.wait_terminal(flood)["event"] == "task.completed"
+
+
+def test_guest_and_a_later_hello(pair):
+    with client_of(pair.front) as client:
+        client.call("hello", token=tokens.token(client.owner))
+        client.post("hello", token=tokens.token(new_id("u")))
+        assert client.closing().code == 4401
+
+
+def test_narrowed_token_is_as_narrow_at_the_wrong_node(pair):
+    with client_of(pair.front) as client:
+        task, _ = client.finish({"token": "said"}, conversation="c-1")
+        token = tokens.token(client.owner, holdfast={"conversations": [{"id": "c-1", "rights": ["read"]}]})
+    with Client(pair.front, token=token) as reader:
+        assert reader.welcome["rights"]
+        assert reader.replay(task, 0)[-1]["event"] == "task.completed"
+        reader.refused("not_found", "cancel", **ids(task))
+        reader.refused("not_found", "history", conversation_id="c-2")
+    head = {"Authorization": "Bearer " + token, "Content-Type": "application/json"}
+    assert pair.front.http("GET", f"/v1/conversations/c-1/tasks/{task['task_id']}", None, head)[0] == 200
+    assert pair.front.http("GET", f"/v1/conversations/c-2/tasks/{task['task_id']}", None, head)[0] == 404
+    assert pair.front.http("POST", "/v1/conversations/c-1/tasks", '{"message":"[]"}', head)[0] == 404
+
+
+# -------------------------------------------------------------------- links that break
+
+
+@pytest.fixture
+def wired(server, request):
+    """A pair whose link goes through a wire that can be cut."""
+    cluster = nodes.Nodes(server, request.node.name[:50])
+    port = free_port()
+    with Relay(types.SimpleNamespace(host="127.0.0.1", port=port)) as wire:
+        home = cluster.new("home", {"listen": f"127.0.0.1:{port}", "advertise": f"127.0.0.1:{wire.port}"}).start()
+        cluster.settled(1)
+        yield types.SimpleNamespace(wire=wire, home=home, front=cluster.start_front("front"), cluster=cluster)
+        cluster.close()
+
+
+def resumed(gateway, owner, task):
+    """A client that could resume: at first the link may still be down."""
+    def attempt():
+        client = None
+        with contextlib.suppress(Closed, OSError, AssertionError):
+            client = client_of(gateway, owner)
+            client.resume(task, 0)
+            return client
+        if client:
+            client.close()
+        return None
+    return wait_until(attempt, "a resume")
+
+
+def test_link_that_is_cut(wired):
+    client = client_of(wired.front)
+    task = client.chat({"flood": 100000, "bytes": 40, "per_s": 100}, conversation="c")
+    client.event(task, "token")
+    wired.wire.cut()
+    assert client.closing().code == 1001
+    with resumed(wired.front, client.owner, task) as again:
+        seen = again.event(task, "token")
+        assert seen
+        again.call("cancel", **ids(task))
+        again.wait_terminal(task)
+        numbers = [event["seq"] for event in again.events_since(task)]
+        assert numbers == list(range(1, len(numbers) + 1))
+    wired.front.logged("component=link event=ended", "how=closed")
+
+
+def test_link_that_swallows_everything(wired):
+    client = client_of(wired.front)
+    task = client.chat({"hang": 1}, conversation="c")
+    wired.wire.swallow()
+    begun = time.monotonic()
+    assert client.closing().code == 1001
+    assert time.monotonic() - begun < 6 * 2 + LATE_S
+    wired.front.logged("component=link event=ended", "how=silent")
+    status, _, body = wired.front.http("GET", "/v1/conversations", None, bearer(client.owner))
+    assert status == 503 and b"cannot be reached" in body
+    wired.wire.cut()
+    wired.wire.swallow(False)
+    with resumed(wired.front, client.owner, task) as again:
+        again.call("cancel", **ids(task))
+        again.wait_terminal(task)
+
+
+def test_link_that_is_slow(wired):
+    wired.wire.delay_s = 0.1
+    with client_of(wired.front) as client:
+        task, events = client.finish({"flood": 2000, "bytes": 100})
+        assert task["status"] == "completed"
+        assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+
+
+def test_another_secret_is_refused(server, cluster):
+    home = cluster.new("home", {"listen": "127.0.0.1:0"}).start()
+    cluster.settled(1)
+    other = pathlib.Path(cluster.folder, "other")
+    other.write_text(32 * "o", encoding="utf-8")
+    front = cluster.new("front", {"listen": "127.0.0.1:0", "front_only": True, "secret_file": str(other)}).start()
+    front.logged("component=link event=ended", "how=refused", "the secrets differ")
+    home.logged("component=link event=ended", "how=refused", "the secrets differ")
+    client = Client(front, hello=False)
+    client.post("hello", token=tokens.token("u"))
+    assert client.closing().code == 1001
+    assert home.http("GET", "/healthz")[0] == 200
+
+
+def test_home_is_killed_and_its_readers_resume_at_the_next(cluster):
+    one, two = (cluster.new(name, {"listen": "127.0.0.1:0"}) for name in ("one", "two"))
+    one.start(), two.start()
+    cluster.settled(2)
+    front = cluster.start_front("front")
+    owners = cluster.owners_at("one", 3)
+    kept = client_of(front, cluster.owners_at("two", 1)[0])
+    live = kept.chat({"flood": 100000, "bytes": 40, "per_s": 50})
+    readers = []
+    for owner in owners:
+        client = client_of(front, owner)
+        readers.append((client, client.chat({"flood": 100000, "bytes": 40, "per_s": 50}, conversation="c")))
+        client.event(readers[-1][1], "token")
+    one.kill()
+    for client, task in readers:
+        assert client.closing().code == 1001
+        with resumed(front, client.owner, task) as again:
+            assert again.wait_terminal(task)["data"]["error"]["code"] == "orphaned"
+            numbers = [event["seq"] for event in again.events_since(task)]
+            assert numbers == list(range(1, len(numbers) + 1))
+            seen = {event["seq"]: event for event in again.events_since(task)}
+            assert all(seen[event["seq"]] == event for event in client.events_since(task))
+    since = len(kept.log)  # the other home's clients have noticed nothing
+    kept.event(live, "token", since)
+    kept.call("cancel", **ids(live))
+    kept.wait_terminal(live)
+    kept.close()
