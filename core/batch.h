@@ -26,7 +26,8 @@ enum op_kind {
                  * and the task what answers it; without a task, the newest message below it
                  * becomes the tip: the newest child, its newest child, and so on */
     OP_CONVERSATION, /* owner, conversation_id, title?, agent?, at, turns: created when missing;
-                      * title applies only where none is set, or always with force; at moves
+                      * title applies only where none is set, or always with force (softly:
+                      * unless it is CONVERSATION_NAMED); at moves
                       * updated_at; flags are cleared, then set */
     OP_CONVERSATION_DELETE, /* owner, conversation_id: it, its messages, tasks, events, keys; its
                              * files are gone */
@@ -102,6 +103,7 @@ struct op {
     void (*done)(const struct op *op, int status);
     void *ref; /* for done */
     bool force;
+    bool softly; /* OP_CONVERSATION: with force, only a title that the owner has not given */
     bool unlisted;
     enum turn_count turns;
     unsigned flags_set, flags_clear; /* OP_CONVERSATION: of enum conversation_flag */

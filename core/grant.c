@@ -97,7 +97,7 @@ struct grant *grant_add(struct hub *h, struct owner *owner, struct str conversat
                                 .id = str_of(g->id),
                                 .at = h->clock.wall_ms,
                                 .body = buf_str(&body),
-                                .slot = slot_of(str_of(owner->name))};
+                                .slot = owner->slot};
     journal_put(
         &h->journal,
         &(struct op){.kind = OP_OUTBOX_PUT, .done = on_grant_put, .ref = g, .outbox = &row});

@@ -1,5 +1,5 @@
 /* grant -- what an owner lets others do: a link that reads, or a member of a conversation; and the
- * codes that bring him to another device.
+ * codes that bring them to another device.
  *
  * Shape:    a grant is one row of the outbox, under a name that no receiver has, and one object in
  *           memory.  Its token (proto/rights.h) is signed by the gateway and names it: the token

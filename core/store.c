@@ -95,6 +95,17 @@ bool query_has_room(const struct query *q, size_t rows, size_t bytes, size_t nex
     return rows == 0 || bytes + next <= max;
 }
 
+bool search_goes_on(const struct query *q, const struct answer *ret, size_t rows, size_t *bytes,
+                    struct str content)
+{
+    struct query bound = {.max_bytes = q->max_bytes};
+    size_t next = content.n + SEARCH_ROW_BYTES;
+    if ((q->limit && ret->n_messages >= q->limit) || !query_has_room(&bound, rows, *bytes, next))
+        return false;
+    *bytes += next;
+    return true;
+}
+
 size_t task_record_bytes(const struct task_record *t)
 {
     size_t n = 0;

@@ -46,8 +46,12 @@ enum query_kind {
                  * belongs to, as far as there is one: its question and its answer, in this order,
                  * and its task, as QUERY_TASKS gives it */
     QUERY_CONVERSATION,  /* owner, conversation_id -> one conversation */
-    QUERY_CONVERSATIONS, /* owner, limit, before? (a conversation_id) -> last changed first, without
-                          * the unlisted ones */
+    QUERY_CONVERSATIONS, /* owner, limit, before? (a conversation_id), key? (searched for in titles)
+                          * -> last changed first, without the unlisted ones */
+    QUERY_SEARCH,        /* owner, key = what is searched for (proto/search.h), limit, before? (a
+                          * message_id, exclusive), max_bytes (of contents looked at) -> messages of
+                          * listed conversations that have it, newest first, with
+                          * conversation_id; looked_at; more: not all were looked at */
     QUERY_RESULTS,       /* owner, conversation_id, limit, before? -> ended background tasks that
                            * are not acknowledged: the newest (before), oldest first; complete */
     QUERY_BLOCKS,        /* task_key, after, max_bytes -> sealed blocks with lines after that seq,
@@ -121,6 +125,7 @@ struct answer {
     struct message_record *messages;
     size_t n_messages;
     struct str tip, tip_task; /* QUERY_PATH, like the next: ids of what is below its end, as in … */
+    struct str looked_at;     /* QUERY_SEARCH: the message_id that was looked at last */
     struct str children;      /* … message_record.siblings; with query.siblings */
     struct conversation_record *conversations;
     size_t n_conversations;
@@ -157,6 +162,10 @@ void answer_add_block(struct answer *a, struct block *b); /* takes ownership of 
 void answer_reverse(struct answer *a);                    /* order of tasks and of messages */
 /* Whether a row of next bytes may follow that many rows and bytes. */
 bool query_has_room(const struct query *q, size_t rows, size_t bytes, size_t next);
+#define SEARCH_ROW_BYTES 64 /* of a message besides its content: many short ones are work, too */
+/* QUERY_SEARCH: whether the next message, the rows-th, is looked at.  bytes: of those before. */
+bool search_goes_on(const struct query *q, const struct answer *ret, size_t rows, size_t *bytes,
+                    struct str content);
 size_t task_record_bytes(const struct task_record *task); /* of its strings */
 
 /* A backend's memory for core from run to run; read once at the start. */

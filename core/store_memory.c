@@ -265,7 +265,8 @@ static void apply_message(struct memory *m, const struct op *op)
 static void apply_conversation(struct memory *m, const struct op *op)
 {
     struct mem_conversation *c = memory_conversation_get(m, op, op->at);
-    if (op->title.p && (op->force || !c->title.p))
+    bool keeps = op->softly && (c->flags & CONVERSATION_NAMED);
+    if (op->title.p && ((op->force && !keeps) || !c->title.p))
         c->title = arena_str(&c->chunks, op->title);
     if (op->agent.p)
         c->agent = arena_str(&c->chunks, op->agent);

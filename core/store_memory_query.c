@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "core/store_memory_rows.h"
+#include "proto/search.h"
 
 static bool is_before(struct str id, struct str before)
 {
@@ -217,14 +218,57 @@ static int ask_conversation(const struct memory *m, const struct query *q, struc
     return STORE_OK;
 }
 
+static bool is_listed_in(const struct memory *m, const struct mem_message *message)
+{
+    const struct mem_conversation *c =
+        memory_conversation_find(m, message->owner, message->conversation_id);
+    return c && !c->unlisted;
+}
+
+/* Newest first, of all listed conversations of the owner. */
+static int ask_search(const struct memory *m, const struct query *q, struct answer *ret)
+{
+    struct search s;
+    struct rows found = {0};
+    size_t n = 0, bytes = 0;
+    if (!search_read(q->key, &s))
+        return STORE_OK;
+    for (size_t i = 0; i < m->messages.n; i++) {
+        struct mem_message *message = m->messages.at[i];
+        if (str_eq(message->owner, q->owner) && is_before(message->record.message_id, q->before) &&
+            is_listed_in(m, message))
+            memory_rows_add(&found, message);
+    }
+    if (found.n)
+        qsort(found.at, found.n, sizeof *found.at, by_message_id_newest);
+    for (; n < found.n; n++) {
+        const struct mem_message *message = found.at[n];
+        if (!search_goes_on(q, ret, n, &bytes, message->record.content))
+            break;
+        ret->looked_at = arena_str(&ret->chunks, message->record.message_id);
+        if (!search_finds(&s, message->record.content))
+            continue;
+        struct message_record *to = answer_add_message(ret);
+        *to = memory_message_copy(&ret->chunks, &message->record);
+        to->conversation_id = arena_str(&ret->chunks, message->conversation_id);
+    }
+    ret->more = n < found.n;
+    free(found.at);
+    search_done(&s);
+    return STORE_OK;
+}
+
 static int ask_conversations(const struct memory *m, const struct query *q, struct answer *ret)
 {
     struct mem_conversation *before = memory_conversation_find(m, q->owner, q->before);
     struct rows found = {0};
+    struct search s = {0};
     size_t n = 0, bytes = 0;
+    bool searches = q->key.p && search_read(q->key, &s);
     for (size_t i = 0; i < m->conversations.n; i++) {
         struct mem_conversation *c = m->conversations.at[i];
         if (str_eq(c->owner, q->owner) && !c->unlisted && (c->flags & q->flags_asked) == q->flags &&
+            (!searches || search_finds(&s, c->title)) &&
             (!q->before.p || (before && by_change_newest(&c, &before) > 0)))
             memory_rows_add(&found, c);
     }
@@ -239,6 +283,7 @@ static int ask_conversations(const struct memory *m, const struct query *q, stru
         put_conversation(m, c, ret);
     }
     ret->more = n < found.n;
+    search_done(&s);
     free(found.at);
     return STORE_OK;
 }
@@ -307,6 +352,7 @@ int memory_ask(const struct memory *m, const struct query *q, struct answer *ret
     case QUERY_TURN: return memory_ask_turn(m, q, ret);
     case QUERY_CONVERSATION: return ask_conversation(m, q, ret);
     case QUERY_CONVERSATIONS: return ask_conversations(m, q, ret);
+    case QUERY_SEARCH: return ask_search(m, q, ret);
     case QUERY_BLOCKS:
     case QUERY_NOTES:
     case QUERY_INBOX: return ask_runs(m, q, ret);

@@ -118,6 +118,27 @@ static void take_result(struct task *t, struct str result)
     buf_done(&clean);
 }
 
+/* The conversation's, unless the owner has given it one; a child speaks for itself alone. */
+static void take_title(struct task *t, struct str title)
+{
+    struct buf clean = {0};
+    title = task_hide(t->hub, title, &clean);
+    title.n = utf8_cut(title, MAX_TITLE);
+    if (title.n > 0 && task_type(t) != TYPE_CHILD) {
+        t->conversation->refs++;
+        journal_put(&t->hub->journal, &(struct op){.kind = OP_CONVERSATION,
+                                                   .force = true,
+                                                   .softly = true,
+                                                   .done = conversation_op_done,
+                                                   .ref = t->conversation,
+                                                   .owner = task_owner(t),
+                                                   .conversation_id = task_conversation_id(t),
+                                                   .title = title,
+                                                   .at = t->hub->clock.wall_ms});
+    }
+    buf_done(&clean);
+}
+
 void task_begin_answer(struct buf *out, const char *type, struct str call_id)
 {
     buf_putc(out, '{');
@@ -152,6 +173,7 @@ static void task_take_line(struct task *t, const struct agent_line *line)
     case LINE_EMPTY: break;
     case LINE_EVENT: task_take_event(t, line); break;
     case LINE_RESULT: take_result(t, line->data); break;
+    case LINE_TITLE: take_title(t, line->text); break;
     case LINE_TOOL: task_call_tool(t, line); break;
     case LINE_SPAWN: task_spawn(t, line); break;
     case LINE_SEND: task_send_to_relative(t, line); break;

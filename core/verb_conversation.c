@@ -40,16 +40,18 @@ static void on_title(void *arg, int status, struct answer *answer)
         return;
     }
     c->conversation->refs++;
-    journal_put(&c->hub->journal, &(struct op){.kind = OP_CONVERSATION,
-                                               .force = true,
-                                               .done = conversation_op_done,
-                                               .ref = c->conversation,
-                                               .owner = str_of(c->owner->name),
-                                               .conversation_id = c->req.conversation_id,
-                                               .title = c->req.title,
-                                               .flags_set = call_flags(c, MAYBE_YES),
-                                               .flags_clear = call_flags(c, MAYBE_NO),
-                                               .at = c->req.title.p ? c->hub->clock.wall_ms : 0});
+    journal_put(&c->hub->journal,
+                &(struct op){.kind = OP_CONVERSATION,
+                             .force = true,
+                             .done = conversation_op_done,
+                             .ref = c->conversation,
+                             .owner = str_of(c->owner->name),
+                             .conversation_id = c->req.conversation_id,
+                             .title = c->req.title,
+                             .flags_set = call_flags(c, MAYBE_YES) |
+                                          (c->req.title.p ? CONVERSATION_NAMED : 0u),
+                             .flags_clear = call_flags(c, MAYBE_NO),
+                             .at = c->req.title.p ? c->hub->clock.wall_ms : 0});
     call_wait_ok(c);
 }
 

@@ -391,8 +391,3 @@ void verb_watch(struct call *c)
         opening_release(session_watch(c->session));
     call_ok(c);
 }
-
-void verb_search(struct call *c)
-{
-    call_fail(c, ERR_UNSUPPORTED, "unknown type \"search\"");
-}

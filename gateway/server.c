@@ -26,6 +26,7 @@
 #include "gateway/front/ws.h"
 #include "gateway/metrics.h"
 #include "gateway/notify.h"
+#include "gateway/processes/sandbox.h"
 #include "gateway/processes/strays.h"
 #include "gateway/reload.h"
 #include "gateway/store/file_folder.h"
@@ -245,6 +246,8 @@ static bool open_files(struct server *s)
         files_open(&s->loop, &s->hub, s->config->data,
                    (int64_t)s->config->rim_limits.file_mib << 20, &file_folder_ops, folder);
     s->lender = files_lender(s->files);
+    if (s->config->terminal.workdir)
+        files_set_workspaces(s->files, s->config->terminal.workdir, sandbox_name);
     http_files_init(&s->front);
     return true;
 }
@@ -348,6 +351,11 @@ static void sweep_kept(struct server *s)
         log_event(LEVEL_INFO, "agents", "swept", LOG_INT("programs", (int64_t)n));
 }
 
+static void on_busy(void *arg, struct slots *ret)
+{
+    processes_mark(((struct server *)arg)->terminal.processes, ret);
+}
+
 static void on_leaving(void *arg, const struct slots *slots)
 {
     webhooks_leave(((struct server *)arg)->webhooks, slots);
@@ -424,7 +432,8 @@ static bool open_traces(struct server *s)
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
-    const struct cluster_options cluster = {.opened = on_opened, .leaving = on_leaving, .arg = s};
+    const struct cluster_options cluster = {
+        .opened = on_opened, .busy = on_busy, .leaving = on_leaving, .arg = s};
     if (!open_audit(s) || !server_open_store(s, &cluster) || !open_files(s))
         return false;
     struct buf faults = {0};

@@ -72,6 +72,8 @@ static const struct field final_answer_fields[] = {
     {"output", KIND_TEXT, REQUIRED, AT(text)},
 };
 
+static const struct field title_fields[] = {{"title", KIND_TEXT, REQUIRED, AT(text)}};
+
 static const struct field tool_fields[] = {
     {"call_id", KIND_TEXT, REQUIRED, AT(call_id)},
     {"name", KIND_TEXT, REQUIRED, AT(name)},
@@ -342,6 +344,13 @@ static bool decode_result(struct decoding *d, uint32_t data)
     return d->to->data.n <= MAX_OUTPUT || fail_limit(d->to, d->what, "data", MAX_OUTPUT);
 }
 
+static bool decode_title(struct decoding *d, uint32_t data)
+{
+    static const struct fields fields = {FIELDS(title_fields)};
+    d->to->kind = LINE_TITLE;
+    return read_members(d, data, fields);
+}
+
 static bool decode_event(struct agent_line_decoder *d, uint32_t name, struct agent_line *line)
 {
     const struct js_doc *doc = &d->doc;
@@ -349,22 +358,27 @@ static bool decode_event(struct agent_line_decoder *d, uint32_t name, struct age
         return line_fail(line, "\"event\" must be a string");
     char quoted[QUOTE_SIZE];
     struct str raw = js_raw(doc, name);
-    bool is_result = js_is(doc, name, "result");
-    if (!is_result &&
+    bool is_result = js_is(doc, name, "result"), is_title = js_is(doc, name, "title");
+    if (!is_result && !is_title &&
         !event_find(doc->nodes[name].plain ? raw : line_keep(d, name), &line->event)) {
         quote_raw(raw.p, raw.p + raw.n, quoted);
         return line_fail(line, "unknown event \"%s\"", quoted);
     }
-    if (!is_result && !says_agent(line->event))
+    if (!is_result && !is_title && !says_agent(line->event))
         return line_fail(line, "only the gateway makes event \"%s\"", event_name(line->event));
 
-    struct decoding decoding = {d, line, is_result ? "result" : event_name(line->event)};
+    struct decoding decoding = {d, line,
+                                is_result  ? "result"
+                                : is_title ? "title"
+                                           : event_name(line->event)};
     uint32_t data = js_get(doc, 0, "data");
     if (!data || js_type(doc, data) != JS_OBJECT)
         return line_fail(line, "%s: \"data\" %s", decoding.what,
                          data ? "must be an object" : "is missing: it must be an object");
     if (is_result)
         return decode_result(&decoding, data);
+    if (is_title)
+        return decode_title(&decoding, data);
     line->kind = LINE_EVENT;
     if (!read_members(&decoding, data, line_events[line->event]))
         return false;

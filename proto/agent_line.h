@@ -14,6 +14,7 @@ enum agent_line_kind {
     LINE_EMPTY,
     LINE_EVENT,
     LINE_RESULT,
+    LINE_TITLE,
     LINE_TOOL,
     LINE_SPAWN,
     LINE_SEND,
@@ -27,7 +28,7 @@ struct agent_line {
     enum event_type event;
     struct str
         data; /* compact JSON object, as the event's line carries it; LINE_RESULT: the result */
-    struct str text;       /* decoded value of text (token, thinking) or output (final_answer) */
+    struct str text;       /* decoded: text (token, thinking), output (final_answer), title */
     struct str tool;       /* tool_call, tool_result: its name */
     bool nameless;         /* tool_result: data has no name; the call with call_id has it */
     double progress;       /* progress */

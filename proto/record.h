@@ -102,9 +102,10 @@ struct task_record {
  * it.  A question that comes while an answer is under way hangs on that answer's question, behind
  * the task that answers, until the answer comes between the two. */
 struct message_record {
-    struct str message_id; /* a ULID */
-    struct str parent_id;  /* NULL: a first message */
-    struct str behind;     /* a task_id; NULL for none; not on the wire */
+    struct str message_id;      /* a ULID */
+    struct str conversation_id; /* QUERY_SEARCH alone fills it; not on the wire */
+    struct str parent_id;       /* NULL: a first message */
+    struct str behind;          /* a task_id; NULL for none; not on the wire */
     struct str task_id;
     struct str content;
     struct str parts;    /* JSON, of a user's message: its task's, where a store keeps them */
@@ -116,7 +117,11 @@ struct message_record {
 };
 
 /* Stored as numbers. */
-enum conversation_flag { CONVERSATION_PINNED = 1, CONVERSATION_ARCHIVED = 2 };
+enum conversation_flag {
+    CONVERSATION_PINNED = 1,
+    CONVERSATION_ARCHIVED = 2,
+    CONVERSATION_NAMED = 4, /* the owner gave the title; not on the wire */
+};
 
 struct conversation_record {
     struct str conversation_id;
@@ -140,7 +145,7 @@ struct notice_record {
 };
 
 /* A file of an owner.  Its bytes lie elsewhere (core/file_store.h), by their hash: each owner has
- * hashes of his own, so that nobody learns what others have. */
+ * hashes of their own, so that nobody learns what others have. */
 #define FILE_NAMES(T)  \
     T(owner)           \
     T(conversation_id) \

@@ -49,7 +49,7 @@ struct rights {
 
 /* node: the claim, an object.  grant_id may be NULL. */
 struct rights *rights_read(const struct js_doc *doc, uint32_t node, struct str grant_id) MUST_USE;
-struct rights *rights_ref(struct rights *r); /* NULL stays NULL: the owner himself */
+struct rights *rights_ref(struct rights *r); /* NULL stays NULL: the owner */
 void rights_unref(struct rights *r);
 bool rights_equal(const struct rights *a, const struct rights *b);
 

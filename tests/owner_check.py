@@ -73,7 +73,8 @@ FILE_ROUTES = [
     ("GET", "/files/{t}", None), ("HEAD", "/files/{t}", None),
     ("POST", "/tasks", {"message": [{"type": "file", "file_id": "{t}"}]}),
 ]
-UPLOAD_ROUTES = [("HEAD", f"/files?upload={FILE_KEY}", None), ("PATCH", f"/files?upload={FILE_KEY}", b"x")]
+UPLOAD_ROUTES = [("HEAD", f"/files?upload={FILE_KEY}", None), ("PATCH", f"/files?upload={FILE_KEY}", b"x"),
+                 ("GET", "/workspace", None), ("HEAD", "/workspace", None), ("GET", "/workspace/x", None)]
 MESSAGE_ROUTES = [("POST", "/branch", {"message_id": "{t}"})] + [
     ("POST", "/tasks", fields) for verb, fields in MESSAGE_VERBS.items() if verb.startswith("chat")]
 # The faces (docs/faces.md): what, method, path, body, the statuses of an answer about nothing.  {c} and {t} are the ids of

@@ -202,7 +202,8 @@ static void agent_http_take_line(struct run *r, struct str text)
         (void)r->teller.events.on_line(r->teller.task, text); /* core reports what is wrong */
         return;
     }
-    if (line.kind != LINE_EMPTY && line.kind != LINE_EVENT && line.kind != LINE_RESULT) {
+    if (line.kind != LINE_EMPTY && line.kind != LINE_EVENT && line.kind != LINE_RESULT &&
+        line.kind != LINE_TITLE) {
         agent_http_end(r, RUN_FAILED, STR("a call, which an agent of kind http cannot make"));
         return;
     }

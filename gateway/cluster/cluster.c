@@ -101,14 +101,15 @@ static bool has_others(const struct cluster *c)
  * share: it keeps the slots in which something lives, as long as that does. */
 static void leave_some(struct cluster *c)
 {
-    struct slots idle;
+    struct slots idle, busy = {0};
     unsigned share = store_view_share(&c->view, c->us), n = 0;
     unsigned have = store_view_count(&c->view, c->us);
     if (c->restores || c->leaves || have <= share || !has_others(c))
         return;
     hub_find_idle(c->hub, &idle);
+    c->o.busy(c->o.arg, &busy);
     for (unsigned i = 0; i < N_SLOTS && n < have - share; i++)
-        if (slots_has(&idle, i) && slots_has(&c->ours, i)) {
+        if (slots_has(&idle, i) && slots_has(&c->ours, i) && !slots_has(&busy, i)) {
             slots_add(&c->leaving, i);
             n++;
         }

@@ -50,6 +50,8 @@ struct cluster_options {
     /* Slots have been repaired and are served, the first time perhaps none; or a store error, after
      * which this process must end. */
     void (*opened)(void *arg, int status);
+    /* Adds slots that must stay, beside those in which the hub has something. */
+    void (*busy)(void *arg, struct slots *ret);
     /* Those are about to be closed: nothing may be staged for their owners any more. */
     void (*leaving)(void *arg, const struct slots *slots);
     void *arg;

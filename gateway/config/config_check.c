@@ -102,7 +102,7 @@ static void check_listen(struct config *c, const char *path, struct faults *f)
               "keys, or set \"guests\": true");
 }
 
-/* A developer who tries a gateway on his own machine may use any client that he has. */
+/* A developer who tries a gateway on their own machine may use any client. */
 static void check_faces(struct config *c)
 {
     for (size_t i = 0; i < N_FACES; i++)

@@ -262,16 +262,39 @@ static void check_terminal(struct config *c, struct faults *f)
     c->terminal.workdir = buf_take(&path);
 }
 
-static void check_restart(struct config_agent *agent, size_t at, struct faults *f)
+/* Once the usual values are there. */
+static void check_keep(const struct config *c, size_t at, struct faults *f)
 {
+    const struct key *keep = key_find(key_find(&config_table, "agents")->table, "keep_s");
+    const struct config_agent *agent = &c->agents[at];
+    struct config_path path = config_path("agents[%zu].keep_s", at);
+    bool is_kept = agent->kind == AGENT_EXEC && agent->kept;
+    bool goes_on = is_kept && agent->after_restart == RESTART_CONTINUE;
+    if (!goes_on && agent->keep_s != keep->number)
+        fault(f, path.text, "is for agents of kind exec that are kept, and whose tasks go on");
+    if (goes_on && c->store.kind == STORE_POSTGRES && agent->keep_s < c->cluster.lease_s)
+        fault(f, path.text,
+              "must be at least cluster.lease_s (%u): the next gateway may have to wait for the "
+              "store that long, and would find no program",
+              (unsigned)c->cluster.lease_s);
+}
+
+static void check_restart(const struct config *c, size_t at, struct faults *f)
+{
+    struct config_agent *agent = &c->agents[at];
     bool is_kept = agent->kind == AGENT_EXEC && agent->kept;
     bool usual = agent->kind == AGENT_REACT || is_kept;
+    if (agent->after_restart == RESTART_CONTINUE && c->store.kind == STORE_MEMORY)
+        fault(f, config_path("agents[%zu].after_restart", at).text,
+              "cannot be \"continue\" where store.kind is memory: no task is there after a restart");
     if (agent->after_restart == RESTART_BY_KIND)
-        agent->after_restart = usual ? RESTART_CONTINUE : RESTART_FAIL;
+        agent->after_restart =
+            usual && c->store.kind != STORE_MEMORY ? RESTART_CONTINUE : RESTART_FAIL;
     if (agent->after_restart == RESTART_CONTINUE && !usual && agent->kind != AGENT_HTTP)
         fault(f, config_path("agents[%zu].after_restart", at).text,
               "\"continue\" is for agents of kind react and http, and for those of kind exec that "
               "are kept");
+    check_keep(c, at, f);
 }
 
 static void check_agent(const struct config *c, size_t at, struct faults *f)
@@ -285,7 +308,7 @@ static void check_agent(const struct config *c, size_t at, struct faults *f)
         if (config_text_is(c->agents[i].name, agent->name))
             fault(f, path.text, "is the same as that of agents[%zu]", i);
     check_agent_kind(c, at, f);
-    check_restart(agent, at, f);
+    check_restart(c, at, f);
     check_tools(agent, at, f);
 }
 

@@ -1,7 +1,9 @@
 #include "gateway/files/files.h"
 
+#include <errno.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "gateway/base/fault.h"
 #include "gateway/files/files_private.h"
@@ -59,6 +61,8 @@ struct file_read {
     int64_t at, got; /* got: bytes, or a negative enum store_error */
     size_t n;
     bool encodes; /* as base64 */
+    int fd;       /* instead of blob; -1 */
+    bool closes;  /* it, at the end */
     char *bytes;
     file_read_fn done;
     void *arg;
@@ -76,14 +80,29 @@ static int64_t encode(struct file_read *r)
     return (int64_t)n;
 }
 
+static int64_t read_open(struct file_read *r)
+{
+    size_t got = 0;
+    ssize_t n = 1;
+    while (got < r->n && n > 0) {
+        n = pread(r->fd, r->bytes + got, r->n - got, (off_t)r->at + (off_t)got);
+        if (n < 0 && errno == EINTR)
+            n = 1;
+        else
+            got += n > 0 ? (size_t)n : 0;
+    }
+    return n < 0 ? STORE_IO : (int64_t)got;
+}
+
 static void read_run(struct job *job)
 {
     struct file_read *r = container_of(job, struct file_read, job);
     FAULT_GATE(FILE);
     r->bytes = try_alloc(r->n ? r->n : 1);
-    r->got = r->bytes
-                 ? job->files->ops->blob_read(job->files->store, r->blob, r->at, r->bytes, r->n)
-                 : STORE_IO;
+    r->got = !r->bytes ? STORE_IO
+             : r->fd >= 0
+                 ? read_open(r)
+                 : job->files->ops->blob_read(job->files->store, r->blob, r->at, r->bytes, r->n);
     if (r->encodes && r->got >= 0)
         r->got = r->got == (int64_t)r->n ? encode(r) : STORE_IO;
 }
@@ -98,6 +117,8 @@ static void read_ran(struct job *job)
     if (r->done)
         r->done(r->arg, r->got < 0 ? (int)r->got : STORE_OK,
                 (struct str){r->bytes, r->got < 0 ? 0 : (size_t)r->got});
+    if (r->closes)
+        close(r->fd);
     free(r->bytes);
     free(r);
 }
@@ -117,7 +138,7 @@ static struct file_read *read_begin(struct files *f, const struct file_read *pla
 struct file_read *files_read(struct files *f, struct str blob, int64_t at, size_t n,
                              file_read_fn done, void *arg)
 {
-    struct file_read plan = {.at = at, .n = n, .done = done, .arg = arg};
+    struct file_read plan = {.at = at, .n = n, .fd = -1, .done = done, .arg = arg};
     ASSERT(blob.n == FILE_HASH_LEN);
     memcpy(plan.blob, blob.p, blob.n);
     return read_begin(f, &plan);
@@ -126,9 +147,33 @@ struct file_read *files_read(struct files *f, struct str blob, int64_t at, size_
 struct file_read *files_load(struct files *f, struct str owner, struct str sha256, int64_t size,
                              file_read_fn done, void *arg)
 {
-    struct file_read plan = {.n = (size_t)size, .encodes = true, .done = done, .arg = arg};
+    struct file_read plan = {
+        .n = (size_t)size, .encodes = true, .fd = -1, .done = done, .arg = arg};
     files_hash(owner, sha256, plan.blob);
     return read_begin(f, &plan);
+}
+
+struct file_read *files_read_open(struct files *f, int fd, int64_t at, size_t n, file_read_fn done,
+                                  void *arg)
+{
+    struct file_read plan = {.at = at, .n = n, .fd = fd, .done = done, .arg = arg};
+    return read_begin(f, &plan);
+}
+
+void files_read_close(struct file_read *r, int *fd)
+{
+    if (r && r->fd == *fd)
+        r->closes = true;
+    else
+        close(*fd);
+    *fd = -1;
+}
+
+void files_set_workspaces(struct files *f, const char *folder,
+                          void (*name)(struct str owner, struct str conversation_id, char *ret))
+{
+    f->workspaces = xstrdup(str_of(folder));
+    f->name_workspace = name;
 }
 
 void files_read_forget(struct file_read *r)
@@ -191,6 +236,7 @@ void files_close(struct files *f)
     free(f->sweep.dead.at);
     f->ops->close(f->store);
     free(f->dir);
+    free(f->workspaces);
     free(f);
 }
 

@@ -36,6 +36,9 @@ struct files_stats {
  * bounds a file of theirs.  The hub need not be open yet. */
 struct files *files_open(uv_loop_t *loop, struct hub *hub, const char *dir, int64_t max_bytes,
                          const struct file_store_ops *ops, void *store);
+/* Where conversations' folders lie, and how one is called (a digest, of at most FILE_HASH_LEN). */
+void files_set_workspaces(struct files *f, const char *folder,
+                          void (*name)(struct str owner, struct str conversation_id, char *ret));
 void files_start(struct files *f); /* sweeps begin, when the hub is restored */
 /* Nothing begins any more, and what is under way has ended; while all else still lives. */
 void files_stop(struct files *f);
@@ -64,6 +67,11 @@ struct file_read *files_read(struct files *f, struct str blob, int64_t at, size_
 /* The same of a whole file of the owner's, by the hash of its bytes: bytes is its base64. */
 struct file_read *files_load(struct files *f, struct str owner, struct str sha256, int64_t size,
                              file_read_fn done, void *arg);
+/* The same of an open file, which must stay open until done or files_read_close. */
+struct file_read *files_read_open(struct files *f, int fd, int64_t at, size_t n, file_read_fn done,
+                                  void *arg);
+/* Closes *fd, later when a read of it is under way, and sets it to -1; r may be NULL. */
+void files_read_close(struct file_read *r, int *fd);
 void files_read_forget(struct file_read *r); /* done is not called any more; NULL is allowed */
 
 #endif

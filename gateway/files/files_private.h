@@ -52,6 +52,8 @@ struct files {
     unsigned n_jobs;
     int64_t max_bytes; /* of one file */
     struct tool tool;  /* of programs */
+    char *workspaces;  /* the parent of conversations' folders; NULL: there are none */
+    void (*name_workspace)(struct str owner, struct str conversation_id, char *ret);
     bool closing;
     struct sweep sweep;
     struct files_stats stats;

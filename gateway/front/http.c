@@ -464,8 +464,7 @@ static int serve_text(struct lws *wsi, int status, const char *type, struct str 
                   body);
 }
 
-/* A proxy on this machine may ask on behalf of an unnamed client, so loopback alone is no reason
- * then. */
+/* A proxy on this machine may ask for an unnamed client: then loopback alone is no reason. */
 static bool may_read_metrics(struct front *f, struct lws *wsi)
 {
     const struct config *config = f->config;
@@ -503,8 +502,7 @@ static int serve_metrics(struct front *f, struct lws *wsi, bool head)
 static int http_serve(struct front *f, struct lws *wsi, const char *path)
 {
     bool head = http_is_head(wsi);
-    bool get = head || lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) > 0;
-    if (!get)
+    if (!head && lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
         return answer_error(wsi, 400, ERR_UNSUPPORTED, "this method is not served here", head);
     if (http_check_origin(f, wsi) != ORIGIN_OK)
         return answer_error(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed", head);

@@ -173,7 +173,7 @@ static void put_query(struct exchange *x, struct buf *out)
             lws_hdr_custom_length(x->wsi, LAST_EVENT_ID, sizeof LAST_EVENT_ID - 1) > 0)
             continue; /* EventSource repeats its address, but the header is newer */
         bool is_id =
-            strcmp(pair, "before") == 0 || has_name("webhook_id schedule_id share_id", pair);
+            strcmp(pair, "before") == 0 || has_name("webhook_id schedule_id share_id query", pair);
         bool raw = !is_id && http_value_is_json(v);
         if (raw)
             js_put_raw(out, pair, v);

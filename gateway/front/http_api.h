@@ -54,7 +54,8 @@ struct exchange_kind {
 };
 
 struct route {
-    const char *pattern;             /* {c}: conversation_id, {t}: task_id, {a}: an agent's name */
+    const char *pattern;             /* {c}: conversation_id, {t}: task_id, {a}: an agent's name,
+                                      * {p}: a path */
     const char *query;               /* parameters that become members, separated by spaces */
     void (*own)(struct exchange *x); /* not a request of the wire: answers by itself */
     enum method method;

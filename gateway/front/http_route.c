@@ -42,6 +42,7 @@ static const struct route routes[] = {
     {WIRE(DELETE, "/v1/schedules", VERB_UNSCHEDULE, "schedule_id", 200)},
     {WIRE(POST, "/v1/conversations/{c}/shares", VERB_SHARE, "", 201)},
     {WIRE(GET, "/v1/conversations/{c}/shares", VERB_SHARES, "limit before", 200)},
+    {WIRE(GET, "/v1/search", VERB_SEARCH, "query limit before", 200)},
     {WIRE(GET, "/v1/shares", VERB_SHARES, "limit before", 200)},
     {WIRE(DELETE, "/v1/shares", VERB_UNSHARE, "share_id", 200)},
     {WIRE(POST, "/v1/handover", VERB_HANDOVER, "", 201)},
@@ -72,7 +73,7 @@ enum method http_method(struct lws *wsi)
 }
 
 /* Walks pattern and path together; a brace matches up to the next slash, or up to the character
- * that follows it in the pattern. */
+ * that follows it in the pattern; {p} all of the rest. */
 static bool match(struct exchange *x, const char *pattern, const char *path)
 {
     while (*pattern) {
@@ -85,7 +86,7 @@ static bool match(struct exchange *x, const char *pattern, const char *path)
         char **to = pattern[1] == 'c'   ? &x->conversation_id
                     : pattern[1] == 't' ? &x->task_id
                                         : &x->agent;
-        size_t n = strcspn(path, ends);
+        size_t n = pattern[1] == 'p' ? strlen(path) : strcspn(path, ends);
         free(*to);
         *to = xstrdup((struct str){path, n});
         path += n;
@@ -136,7 +137,7 @@ static const struct route *find_loosely(struct exchange *x, enum method method, 
 const struct route *http_route_find(struct exchange *x, enum method method, const char *path)
 {
     bool names_task = strstr(path, "/tasks/") || strncmp(path, "/v1/stream/", 11) == 0;
-    bool names_file = strstr(path, "/files/");
+    bool names_file = strstr(path, "/files/") || strstr(path, "/workspace");
     bool whole = method == OTHER || lws_quirk_path_is_whole(x->wsi, uri_of[method], &names_task);
     const struct route *found = NULL;
     if (whole)

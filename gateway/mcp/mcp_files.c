@@ -13,7 +13,7 @@ struct mcp_gift {
     struct buf bytes, name, type;
 };
 
-/* The gifts of a call's result, until all of them are stored. */
+/* The files of a call's result, until all of them are stored. */
 struct mcp_gifts {
     struct mcp_gift list[MCP_GIFTS];
     size_t n, at;

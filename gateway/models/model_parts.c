@@ -35,7 +35,7 @@ static void part_get_text(const struct js_doc *doc, uint32_t part, const char *n
         js_value(doc, node, out);
 }
 
-/* A file has one, a text has none. */
+/* Appends the type of a file; false: it is a text. */
 static bool get_type(const struct js_doc *doc, uint32_t part, struct buf *out)
 {
     uint32_t type = js_type(doc, part) == JS_OBJECT ? js_get(doc, part, "type") : 0;

@@ -155,3 +155,12 @@ void process_learnt(struct process *p)
     case TOLD: withdraw(p); break;
     }
 }
+
+void processes_mark(struct processes *all, struct slots *busy)
+{
+    list_each (it, &all->list) {
+        struct process *p = list_item(it, struct process, node);
+        if (process_runs(p) || (p->spec.notify_on_complete && p->told != TOLD))
+            slots_add(busy, slot_of(str_of(p->spec.owner)));
+    }
+}

@@ -95,6 +95,9 @@ void processes_restore(struct processes *all);
 /* hub_options.deleted: kills and forgets the processes of a deleted conversation. arg: struct
  * processes. */
 void processes_delete(void *arg, struct str owner, struct str conversation_id);
+/* Adds the slots of owners whose commands run here, or have ends that are not told: no other
+ * gateway could go on with them. */
+void processes_mark(struct processes *all, struct slots *busy);
 
 /* Takes the spec in any case. env: the whole environment.  NULL with a sentence. */
 struct process *process_start(struct processes *all, struct keep_spec *spec, char **env,

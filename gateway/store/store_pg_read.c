@@ -3,8 +3,10 @@
 
 #include "gateway/base/log.h"
 #include "gateway/store/store_pg_private.h"
+#include "proto/search.h"
 
-#define ROWS_MAX 1024 /* of an answer without a limit */
+#define ROWS_MAX 1024     /* of an answer without a limit */
+#define TITLES_MAX 100000 /* that are searched */
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
@@ -235,13 +237,16 @@ static int pg_ask_messages(struct pg_reader *r, const struct query *q, struct an
     return status;
 }
 
-static int pg_list_conversations(struct pg_call *c, const struct query *q, struct answer *ret)
+static int pg_list_conversations(struct pg_call *c, const struct query *q, struct search *s,
+                                 struct answer *ret)
 {
     PGresult *r;
     size_t bytes = 0;
     int status = pg_ask(c, &r);
     for (int i = 0; status == STORE_OK && i < PQntuples(r); i++) {
         struct str id = pg_col(r, i, 0), title = pg_col(r, i, 1), agent = pg_col(r, i, 2);
+        if (s && !search_finds(s, title))
+            continue;
         if (!pg_has_room(q, ret->n_conversations, &bytes, id.n + title.n + agent.n)) {
             ret->more = true;
             break;
@@ -267,7 +272,7 @@ static int pg_ask_conversation(struct pg_reader *r, const struct query *q, struc
     pg_begin(&c, &r->conn, PG_ASK_CONVERSATION);
     pg_text(&c, q->owner);
     pg_text(&c, q->conversation_id);
-    int status = pg_list_conversations(&c, q, ret);
+    int status = pg_list_conversations(&c, q, NULL, ret);
     return status == STORE_OK && ret->n_conversations == 0 ? STORE_NOT_FOUND : status;
 }
 
@@ -280,8 +285,57 @@ static int pg_ask_conversations(struct pg_reader *r, const struct query *q, stru
     pg_int(&c, q->flags);
     if (q->before.p)
         pg_text(&c, q->before);
-    pg_int(&c, pg_rows_wanted(q));
-    return pg_list_conversations(&c, q, ret);
+    struct search s = {0};
+    bool searches = q->key.p && search_read(q->key, &s);
+    pg_int(&c, searches ? TITLES_MAX : pg_rows_wanted(q));
+    int status = pg_list_conversations(&c, q, searches ? &s : NULL, ret);
+    search_done(&s);
+    return status;
+}
+
+/* One page of the owner's messages, newest first; true when the search goes on behind it. */
+static bool search_page(const PGresult *rows, const struct query *q, struct search *s,
+                        size_t looked[2], struct answer *ret)
+{
+    for (int i = 0; i < PQntuples(rows); i++, looked[0]++) {
+        struct str content = pg_col(rows, i, 5);
+        ret->more = !search_goes_on(q, ret, looked[0], &looked[1], content);
+        if (ret->more)
+            return false;
+        ret->looked_at = arena_str(&ret->chunks, pg_col(rows, i, 0));
+        if (search_finds(s, content))
+            pg_take_message(rows, i, ret)->conversation_id =
+                arena_str(&ret->chunks, pg_col(rows, i, 7));
+    }
+    return PQntuples(rows) > 0;
+}
+
+static int pg_ask_search(struct pg_reader *r, const struct query *q, struct answer *ret)
+{
+    const struct query page = {.limit = 500, .max_bytes = 1 << 20};
+    struct search s;
+    size_t looked[2] = {0, 0}; /* rows, bytes */
+    bool goes_on = true;
+    int status = STORE_OK;
+    if (!search_read(q->key, &s))
+        return STORE_OK;
+    ret->looked_at = q->before;
+    while (goes_on && status == STORE_OK) {
+        struct pg_call c;
+        PGresult *rows;
+        pg_begin(&c, &r->conn, PG_ASK_SEARCH);
+        pg_text(&c, q->owner);
+        if (ret->looked_at.p)
+            pg_text(&c, ret->looked_at);
+        else
+            pg_last(&c);
+        pg_bound(&c, &page);
+        status = pg_ask(&c, &rows);
+        goes_on = status == STORE_OK && search_page(rows, q, &s, looked, ret);
+        PQclear(rows);
+    }
+    search_done(&s);
+    return status;
 }
 
 static int pg_ask_notices(struct pg_reader *r, const struct query *q, struct answer *ret)
@@ -432,6 +486,7 @@ static int pg_dispatch(struct pg_reader *r, const struct query *q, struct answer
     case QUERY_TURN: return pg_ask_turn(r, q, ret);
     case QUERY_CONVERSATION: return pg_ask_conversation(r, q, ret);
     case QUERY_CONVERSATIONS: return pg_ask_conversations(r, q, ret);
+    case QUERY_SEARCH: return pg_ask_search(r, q, ret);
     case QUERY_RESULTS: return pg_ask_results(r, q, ret);
     case QUERY_LIVE: return pg_ask_live(r, q, ret);
     case QUERY_TAILS: return pg_ask_tails(r, q, ret);

@@ -111,9 +111,10 @@ static const char script_2[] = "ALTER TABLE cluster ADD COLUMN newest_id bytea N
                                "ALTER TABLE outbox ADD COLUMN slot bigint NOT NULL DEFAULT 0";
 _Static_assert(N_SLOTS == 4096, "script_2 has it");
 
-/* enum conversation_flag. */
+/* enum conversation_flag; and the index of a search. */
 static const char script_3[] =
-    "ALTER TABLE conversations ADD COLUMN IF NOT EXISTS flags bigint NOT NULL DEFAULT 0;";
+    "ALTER TABLE conversations ADD COLUMN IF NOT EXISTS flags bigint NOT NULL DEFAULT 0;"
+    "CREATE INDEX IF NOT EXISTS messages_newest ON messages (owner, message_id);";
 
 struct script {
     const char *tables, *indexes; /* NULL: none */

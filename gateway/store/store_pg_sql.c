@@ -182,7 +182,8 @@ static const char *const texts[PG_COUNT] = {
         "INSERT INTO conversations AS c (owner, conversation_id, title, agent, updated_at, notices, "
         "unlisted, flags) VALUES (?, ?, ?, ?, ?, (?::bigint = 2)::int, ?, ?) "
         "ON CONFLICT (owner, conversation_id) DO UPDATE SET "
-        "title = CASE WHEN ? = 1 THEN coalesce(?3, c.title) ELSE coalesce(c.title, ?3) END, "
+        "title = CASE WHEN ?::bigint = 1 OR (?9 = 2 AND (c.flags & 4) = 0) "
+        "THEN coalesce(?3, c.title) ELSE coalesce(c.title, ?3) END, "
         "agent = coalesce(?4, c.agent), "
         "updated_at = CASE WHEN ?5 = 0 THEN c.updated_at ELSE ?5 END, "
         "notices = CASE ?6 WHEN 0 THEN c.notices WHEN 1 THEN 0 ELSE c.notices + 1 END, "
@@ -402,6 +403,11 @@ static const char *const texts[PG_COUNT] = {
                      "(SELECT b.updated_at, b.conversation_id FROM conversations b "
                      "WHERE b.owner = ?1 AND b.conversation_id = ?)" LIMITED(
                          "c.updated_at DESC, c.conversation_id DESC"),
+    [PG_ASK_SEARCH] = WITHIN(
+        MESSAGE("m") ", m.conversation_id", BYTES("m.content"),
+        "FROM messages m WHERE m.owner = ? AND m.message_id < ? AND EXISTS (SELECT 1 FROM conversations c "
+        "WHERE c.owner = ?1 AND c.conversation_id = m.conversation_id AND c.unlisted = 0)",
+        "m.message_id DESC"),
     /* Removed events disappear at once, even while their blocks wait to be collected. */
     [PG_ASK_BLOCKS] =
         WITHIN("b.first, b.last, b.bytes", "octet_length(b.bytes)",

@@ -143,7 +143,7 @@ static void pg_put_conversation(struct store_pg *s, const struct op *op)
     pg_int(&c, op->turns);
     pg_int(&c, op->unlisted);
     pg_int(&c, op->flags_set);
-    pg_int(&c, op->force);
+    pg_int(&c, op->force && op->softly ? 2 : op->force);
     pg_int(&c, op->flags_clear);
     pg_send(&c);
 }

@@ -83,7 +83,10 @@
     "AND t.owner = c.owner AND t.conversation_id = c.conversation_id) FROM conversations c "
 
 /* The effect of STMT_CONVERSATION_SET on a conversation. */
-#define SET_TITLE "CASE WHEN ?6 THEN coalesce(?3, title) ELSE coalesce(title, ?3) END"
+/* ?6: 1 with force, 2 unless the owner gave the title (CONVERSATION_NAMED). */
+#define SET_TITLE                                              \
+    "CASE WHEN ?6 = 1 OR (?6 = 2 AND (flags & 4) = 0) "        \
+    "THEN coalesce(?3, title) ELSE coalesce(title, ?3) END"
 #define SET_AGENT "coalesce(?4, agent)"
 #define SET_UPDATED "CASE WHEN ?5 THEN ?5 ELSE updated_at END"
 #define SET_FLAGS "(flags & ~?10) | ?9"
@@ -339,6 +342,11 @@ static const char *const sql[STMT_COUNT] = {
     "(c.updated_at, c.conversation_id) < (SELECT updated_at, conversation_id FROM conversations "
     "WHERE owner = ?1 AND conversation_id = ?4) "
     "ORDER BY c.updated_at DESC, c.conversation_id DESC",
+    [STMT_ASK_SEARCH] =
+        "SELECT " SQL_MESSAGE ", crc FROM messages m INDEXED BY messages_newest "
+        "WHERE owner = ?1 AND message_id < ?2 AND EXISTS (SELECT 1 FROM conversations c "
+        "WHERE c.owner = ?1 AND c.conversation_id = m.conversation_id AND c.unlisted = 0) "
+        "ORDER BY message_id DESC",
     /* Removed events disappear at once, even while their blocks wait to be collected. */
     [STMT_ASK_BLOCKS] =
         "SELECT rowid, first, last, length(bytes), crc FROM blocks WHERE task_key = ?1 AND last > ?2 AND first >= "

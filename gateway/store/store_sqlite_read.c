@@ -4,6 +4,7 @@
 
 #include "gateway/base/log.h"
 #include "gateway/store/store_sqlite_private.h"
+#include "proto/search.h"
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
@@ -293,11 +294,14 @@ static int ask_messages(struct sql_reader *r, const struct query *q, struct answ
 
 /* Rows of owner, id, title, agent, updated_at, notices, unlisted, tip, tip_task, flags,
  * checksum, running. */
-static int list_conversations(struct sql_call *c, const struct query *q, struct answer *ret)
+static int list_conversations(struct sql_call *c, const struct query *q, struct search *s,
+                              struct answer *ret)
 {
     size_t bytes = 0;
     while (sql_step(c)) {
         struct str id = sql_col(c, 1), title = sql_col(c, 2), agent = sql_col(c, 3);
+        if (s && !search_finds(s, title))
+            continue;
         size_t next = id.n + title.n + agent.n;
         if (!query_has_room(q, ret->n_conversations, bytes, next)) {
             ret->more = true;
@@ -328,7 +332,7 @@ static int ask_conversation(struct sql_reader *r, const struct query *q, struct 
     struct sql_call c = sql_begin(&r->conn, STMT_ASK_CONVERSATION);
     sql_text(&c, q->owner);
     sql_text(&c, q->conversation_id);
-    int status = list_conversations(&c, q, ret);
+    int status = list_conversations(&c, q, NULL, ret);
     return status == STORE_OK && ret->n_conversations == 0 ? STORE_NOT_FOUND : status;
 }
 
@@ -341,7 +345,44 @@ static int ask_conversations(struct sql_reader *r, const struct query *q, struct
     sql_int(&c, q->flags);
     if (q->before.p)
         sql_text(&c, q->before);
-    return list_conversations(&c, q, ret);
+    struct search s = {0};
+    bool searches = q->key.p && search_read(q->key, &s);
+    int status = list_conversations(&c, q, searches ? &s : NULL, ret);
+    search_done(&s);
+    return status;
+}
+
+/* Goes through the owner's messages, newest first: no index of words, which each message would have
+ * to pay for, and in which owners could see each other's shadows. */
+static int sql_ask_search(struct sql_reader *r, const struct query *q, struct answer *ret)
+{
+    struct search s;
+    size_t rows = 0, bytes = 0;
+    int status = STORE_OK;
+    if (!search_read(q->key, &s))
+        return STORE_OK;
+    struct sql_call c = sql_begin(&r->conn, STMT_ASK_SEARCH);
+    sql_text(&c, q->owner);
+    if (q->before.p)
+        sql_text(&c, q->before);
+    else
+        sql_last(&c);
+    for (; status == STORE_OK && sql_step(&c); rows++) {
+        struct str content = sql_col(&c, COL_MESSAGE_CONTENT);
+        ret->more = !search_goes_on(q, ret, rows, &bytes, content);
+        if (ret->more)
+            break;
+        ret->looked_at = arena_str(&ret->chunks, sql_col(&c, COL_MESSAGE_ID));
+        if (!search_finds(&s, content))
+            continue;
+        struct str conversation_id = arena_str(&ret->chunks, sql_col(&c, COL_MESSAGE_ID - 1));
+        status = sqlite_take_message(&c, ret);
+        if (status == STORE_OK)
+            ret->messages[ret->n_messages - 1].conversation_id = conversation_id;
+    }
+    search_done(&s);
+    int end = sql_end(&c);
+    return status < 0 ? status : end;
 }
 
 /* --- notices ---------------------------------------------------------------------------------- */
@@ -498,6 +539,7 @@ static int sql_ask(struct sql_reader *r, const struct query *q, struct answer *r
     case QUERY_TURN: return sqlite_ask_turn(r, q, ret);
     case QUERY_CONVERSATION: return ask_conversation(r, q, ret);
     case QUERY_CONVERSATIONS: return ask_conversations(r, q, ret);
+    case QUERY_SEARCH: return sql_ask_search(r, q, ret);
     case QUERY_RESULTS: return ask_results(r, q, ret);
     case QUERY_LIVE: return ask_live(r, q, ret);
     case QUERY_TAILS: return sqlite_ask_tails(r, q, ret);

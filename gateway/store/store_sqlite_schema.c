@@ -254,7 +254,8 @@ static const char version_10[] =
 static const char version_11[] =
     "ALTER TABLE conversations ADD COLUMN flags INTEGER NOT NULL DEFAULT 0;"
     "UPDATE conversations SET crc = row_crc(" CONVERSATION_9 ", 0) "
-    "WHERE crc IS row_crc(" CONVERSATION_9 ");";
+    "WHERE crc IS row_crc(" CONVERSATION_9 ");"
+    "CREATE INDEX messages_newest ON messages (owner, message_id);"; /* for a search */
 
 const char *const schema_scripts[] = {version_1, version_2, version_3, version_4, version_5,
                                       version_6, version_7, version_8, version_9, version_10,

@@ -169,7 +169,7 @@ static int apply_conversation(struct store_sqlite *s, const struct op *op)
     sql_text(&c, op->title);
     sql_text(&c, op->agent);
     sql_int(&c, op->at);
-    sql_int(&c, op->force);
+    sql_int(&c, op->force && op->softly ? 2 : op->force);
     sql_int(&c, op->turns);
     sql_int(&c, op->unlisted);
     sql_int(&c, op->flags_set);

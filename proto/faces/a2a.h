@@ -80,6 +80,7 @@ struct a2a_request {
     struct str context_id; /* or of a list; or STR_NULL */
     struct str task_id;    /* or of any request about a task; STR_NULL: a new one */
     struct str text;
+    struct str parts;      /* the same in parts, JSON, when one is a file; or STR_NULL */
     struct str webhook;    /* JSON: of a push notification config, or STR_NULL */
     struct str webhook_id; /* A2A_PUSH_GET, _DELETE */
     struct str answer;     /* JSON: the member "answer" of a data part, or STR_NULL */

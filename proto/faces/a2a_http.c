@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "proto/faces/a2a.h"
+#include "proto/faces/face_parts.h"
 
 static enum face_next follow(struct face_exchange *x, enum a2a_operation operation)
 {
@@ -27,13 +28,13 @@ static enum face_next follow_task(struct face_exchange *x, enum a2a_operation op
 static enum face_next start_task(struct face_exchange *x)
 {
     const struct a2a_request *r = x->state;
-    const struct str fields[] = {r->agent, r->context_id, r->message_id, r->text};
+    const struct str fields[] = {r->agent, r->context_id, r->message_id, r->text, r->parts};
     struct buf key = {0};
-    if (!r->text.n)
+    if (!r->text.n && !r->parts.n)
         return a2a_fail(x, A2A_PARAMS, "the message has no text");
-    exchange_put_key(&key, "a2a", fields, countof(fields));
+    exchange_put_key(&key, "a2a", fields, r->parts.n ? 5 : 4);
     struct buf *body = exchange_ask(x, VERB_CHAT, r->context_id, STR_NULL);
-    js_put_field(body, "message", r->text);
+    face_put_message(body, r->text, r->parts);
     js_put_field(body, "agent", r->agent);
     js_put_field(body, "request_key", buf_str(&key));
     if (r->webhook.p)

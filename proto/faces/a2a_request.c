@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "proto/faces/a2a.h"
+#include "proto/faces/face_parts.h"
 
 struct a2a_reader {
     const struct js_doc *doc;
@@ -45,8 +46,26 @@ static struct str json(const struct a2a_reader *in, uint32_t node)
 
 /* --- a message -------------------------------------------------------------------------------- */
 
-static enum a2a_fault read_part(const struct a2a_reader *in, uint32_t part, size_t begin)
+static enum a2a_fault read_file(const struct a2a_reader *in, uint32_t part,
+                                struct face_parts *parts)
 {
+    uint32_t url = a2a_get(in, part, "url", JS_STRING), raw = a2a_get(in, part, "raw", JS_STRING);
+    uint32_t name = a2a_get(in, part, "filename", JS_STRING);
+    uint32_t type = a2a_get(in, part, "mediaType", JS_STRING);
+    const char *what = url ? face_parts_url(parts, in->doc, url, name)
+                           : face_parts_data(parts, in->doc, raw, type, name);
+    char why[128];
+    if (!what)
+        return A2A_NONE;
+    snprintf(why, sizeof why, "a part with \"%s\" %s", url ? "url" : "raw", what);
+    return wrong(in, A2A_CONTENT_TYPE, why);
+}
+
+static enum a2a_fault read_part(const struct a2a_reader *in, uint32_t part, size_t begin,
+                                struct face_parts *parts)
+{
+    if (a2a_get(in, part, "url", JS_STRING) || a2a_get(in, part, "raw", JS_STRING))
+        return read_file(in, part, parts);
     uint32_t says = a2a_get(in, part, "text", JS_STRING);
     uint32_t data = a2a_get(in, part, "data", JS_OBJECT);
     uint32_t answer = data ? js_get(in->doc, data, "answer") : 0;
@@ -54,9 +73,10 @@ static enum a2a_fault read_part(const struct a2a_reader *in, uint32_t part, size
         if (in->memory->len > begin)
             buf_putc(in->memory, '\n');
         js_value(in->doc, says, in->memory);
+        face_parts_text(parts, in->doc, says);
     } else if (!answer) {
         return wrong(in, A2A_CONTENT_TYPE,
-                     "a part must have \"text\", or \"data\" with the member \"answer\"");
+                     "a part must have \"text\", \"raw\", \"url\", or \"data\" with \"answer\"");
     }
     return A2A_NONE;
 }
@@ -65,6 +85,7 @@ static enum a2a_fault read_parts(const struct a2a_reader *in, uint32_t message)
 {
     const struct js_doc *d = in->doc;
     uint32_t parts = a2a_get(in, message, "parts", JS_ARRAY), answer = 0;
+    struct face_parts all = {0};
     size_t begin = in->memory->len;
     enum a2a_fault fault = A2A_NONE;
     if (!parts)
@@ -72,12 +93,17 @@ static enum a2a_fault read_parts(const struct a2a_reader *in, uint32_t message)
     for (uint32_t i = js_first(d, parts); !fault && i < js_end(d, parts); i = js_next(d, i)) {
         uint32_t data = a2a_get(in, i, "data", JS_OBJECT);
         answer = data ? js_get(d, data, "answer") : answer;
-        fault = read_part(in, i, begin);
+        fault = read_part(in, i, begin, &all);
     }
     in->r->text = (struct str){in->memory->bytes + begin, in->memory->len - begin};
+    begin = in->memory->len;
+    face_parts_end(&all, in->memory);
+    if (all.has_file)
+        in->r->parts = (struct str){in->memory->bytes + begin, in->memory->len - begin};
+    face_parts_done(&all);
     if (answer)
         in->r->answer = json(in, answer);
-    if (!fault && !in->r->text.n && !answer)
+    if (!fault && !in->r->text.n && !in->r->parts.n && !answer)
         return wrong(in, A2A_PARAMS, "the message has no text");
     return fault;
 }
@@ -297,7 +323,7 @@ enum a2a_fault a2a_read(struct face_exchange *x, const struct face_input *in, ch
 {
     struct a2a_request *r = x->state = xcalloc(sizeof *r);
     struct a2a_reader reader = {.doc = in->doc, .r = r, .memory = &x->memory, .why = why};
-    buf_reserve(&x->memory, 2 * in->body.n + in->query.n + in->agent.n + in->task.n + in->base.n +
+    buf_reserve(&x->memory, 8 * in->body.n + in->query.n + in->agent.n + in->task.n + in->base.n +
                                 in->conversation.n + 512);
     const char *begin = x->memory.bytes;
     r->is_rpc = in->operation == A2A_RPC;

@@ -51,6 +51,7 @@ struct acp_request {
     struct str session;
     struct str token;        /* of `_meta`, or STR_NULL */
     struct str text;         /* ACP_PROMPT */
+    struct str parts;        /* the same in parts, JSON, when one is a file; or STR_NULL */
     struct str cursor, cwd;  /* ACP_LIST; or STR_NULL */
     struct str task_id;      /* ACP_ANSWER, in the form of exchange_put_id … */
     struct str input_id;     /* … the question … */

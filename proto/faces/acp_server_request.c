@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "proto/faces/acp_server.h"
+#include "proto/faces/face_parts.h"
 
 #define TOKEN_MEMBER "holdfast/token" /* of `_meta`: a browser's WebSocket has no header for it */
 
@@ -106,7 +107,52 @@ static int acp_read_list(const struct acp_reader *in, uint32_t params)
     return 0;
 }
 
-static int read_block(const struct acp_reader *in, uint32_t block)
+/* An image, a sound, or a resource with bytes; of a resource with text, the text. */
+static int read_file(const struct acp_reader *in, uint32_t block, uint32_t type,
+                     struct face_parts *parts)
+{
+    const struct js_doc *d = in->doc;
+    uint32_t resource = js_is(d, type, "resource") ? acp_get(in, block, "resource", JS_OBJECT) : 0;
+    uint32_t at = resource ? resource : block;
+    uint32_t text = resource ? acp_get(in, at, "text", JS_STRING) : 0;
+    char why[128];
+    if (text) {
+        js_value(d, text, in->memory);
+        face_parts_text(parts, d, text);
+        return 0;
+    }
+    const char *wrong =
+        face_parts_data(parts, d, acp_get(in, at, resource ? "blob" : "data", JS_STRING),
+                        acp_get(in, at, "mimeType", JS_STRING), 0);
+    if (!wrong)
+        return 0;
+    snprintf(why, sizeof why, "a block of \"prompt\" %s", wrong);
+    return acp_wrong(in, ACP_PARAMS, why);
+}
+
+/* A link is told as text, unless it names a file of the gateway. */
+static void read_link(const struct acp_reader *in, uint32_t name, uint32_t uri,
+                      struct face_parts *parts)
+{
+    struct buf text = {0};
+    if (!face_parts_url(parts, in->doc, uri, name))
+        return;
+    buf_putc(&text, '[');
+    js_value(in->doc, name, &text);
+    buf_puts(&text, "](");
+    js_value(in->doc, uri, &text);
+    buf_putc(&text, ')');
+    buf_putstr(in->memory, buf_str(&text));
+    face_parts_say(parts, buf_str(&text));
+    buf_done(&text);
+}
+
+static bool block_is_file(const struct js_doc *d, uint32_t type)
+{
+    return js_is(d, type, "image") || js_is(d, type, "audio") || js_is(d, type, "resource");
+}
+
+static int read_block(const struct acp_reader *in, uint32_t block, struct face_parts *parts)
 {
     uint32_t type = acp_get(in, block, "type", JS_STRING);
     uint32_t text = acp_get(in, block, "text", JS_STRING);
@@ -116,18 +162,18 @@ static int read_block(const struct acp_reader *in, uint32_t block)
     bool is_link = type && js_is(in->doc, type, "resource_link");
     if ((is_text && !text) || (is_link && (!name || !uri)))
         return acp_wrong(in, ACP_PARAMS, "a block of \"prompt\" lacks its text, or name and uri");
+    if (type && block_is_file(in->doc, type))
+        return read_file(in, block, type, parts);
     if (!is_text && !is_link)
         return acp_wrong(in, ACP_PARAMS,
-                         "a block of \"prompt\" must be of type text or resource_link");
-    if (is_text) {
-        js_value(in->doc, text, in->memory);
+                         "a block of \"prompt\" must be text, image, audio, resource or "
+                         "resource_link");
+    if (is_link) {
+        read_link(in, name, uri, parts);
         return 0;
     }
-    buf_putc(in->memory, '[');
-    js_value(in->doc, name, in->memory);
-    buf_puts(in->memory, "](");
-    js_value(in->doc, uri, in->memory);
-    buf_putc(in->memory, ')');
+    js_value(in->doc, text, in->memory);
+    face_parts_text(parts, in->doc, text);
     return 0;
 }
 
@@ -140,13 +186,19 @@ static int read_prompt(const struct acp_reader *in, uint32_t params)
         return code;
     if (!blocks)
         return acp_wrong(in, ACP_PARAMS, "\"prompt\" must be an array of blocks");
+    struct face_parts parts = {0};
     size_t begin = in->memory->len;
     for (uint32_t i = js_first(d, blocks); !code && i < js_end(d, blocks); i = js_next(d, i)) {
         if (in->memory->len > begin)
             buf_putc(in->memory, '\n');
-        code = read_block(in, i);
+        code = read_block(in, i, &parts);
     }
     in->r->text = (struct str){in->memory->bytes + begin, in->memory->len - begin};
+    begin = in->memory->len;
+    face_parts_end(&parts, in->memory);
+    if (parts.has_file)
+        in->r->parts = (struct str){in->memory->bytes + begin, in->memory->len - begin};
+    face_parts_done(&parts);
     if (!code && !in->r->text.n)
         return acp_wrong(in, ACP_PARAMS, "\"prompt\" has no text");
     return code;
@@ -258,7 +310,7 @@ int acp_server_read(struct js_doc *doc, struct str frame, struct face_exchange *
     struct acp_request r = {0};
     const struct acp_reader reader = {.doc = doc, .r = &r, .memory = &x->memory, .why = why};
     int code = 0;
-    buf_reserve(&x->memory, 2 * frame.n + 64);
+    buf_reserve(&x->memory, 8 * frame.n + 64);
     const char *begin = x->memory.bytes;
     if (js_parse(doc, frame.p, frame.n, JS_CLIENT)) {
         code = acp_read_message(&reader);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "proto/faces/acp_server.h"
+#include "proto/faces/face_parts.h"
 #include "proto/ulid.h"
 
 #define PAGE 200 /* the most that a list returns */
@@ -110,8 +111,8 @@ static enum face_next acp_initialize(struct face_exchange *x, struct face_peer *
     acp_server_begin_result(&x->reply, r->rpc_id);
     js_put_int(&x->reply, "protocolVersion", 1);
     js_put_raw(&x->reply, "agentCapabilities",
-               STR("{\"loadSession\":true,\"promptCapabilities\":{\"image\":false,\"audio\":false,"
-                   "\"embeddedContext\":false},\"mcpCapabilities\":{\"http\":false,\"sse\":false},"
+               STR("{\"loadSession\":true,\"promptCapabilities\":{\"image\":true,\"audio\":true,"
+                   "\"embeddedContext\":true},\"mcpCapabilities\":{\"http\":false,\"sse\":false},"
                    "\"sessionCapabilities\":{\"list\":{},\"resume\":{},\"close\":{},"
                    "\"delete\":{}}}"));
     js_put_raw(&x->reply, "authMethods", STR("[]"));
@@ -163,7 +164,7 @@ static enum face_next acp_prompt(struct face_exchange *x, struct str agent)
     if (!conversation_id_is_valid(r->session))
         return no_session(x);
     struct buf *body = exchange_ask(x, VERB_CHAT, r->session, STR_NULL);
-    js_put_field(body, "message", r->text);
+    face_put_message(body, r->text, r->parts);
     if (agent.n)
         js_put_field(body, "agent", agent);
     js_put_field(body, "when_busy", STR("reject"));

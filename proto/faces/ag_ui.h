@@ -22,6 +22,7 @@ struct ag_ui_request {
     struct str run_id;    /* 1 to 128 bytes: the request key */
     struct str resume;    /* JSON array of answers; STR_NULL: the run has a new question */
     struct str message;   /* the question: text of the last message, which is the user's */
+    struct str parts;     /* the same in parts, JSON, when one is a file; or STR_NULL */
     struct str context;   /* JSON array for chat's `context`: the messages before it; or STR_NULL */
     struct str history;   /* JSON array of AG-UI messages up to the question; or STR_NULL */
     struct str record;    /* for a connect to an ended run: the task's object; or STR_NULL */

@@ -4,13 +4,15 @@
 
 #include <stdio.h>
 
+#include "proto/faces/face_parts.h"
+
 #define SHOWN_MESSAGES 200 /* the most that a list returns */
 
 static enum face_next put_chat(struct face_exchange *x, const struct ag_ui_request *r,
                                struct str agent)
 {
     struct buf *body = exchange_ask(x, VERB_CHAT, r->thread_id, STR_NULL);
-    js_put_field(body, "message", r->message);
+    face_put_message(body, r->message, r->parts);
     js_put_field(body, "agent", agent);
     js_put_field(body, "request_key", r->run_id);
     if (r->context.p)

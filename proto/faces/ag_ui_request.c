@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "proto/faces/face_parts.h"
 #include "proto/str.h"
 #include "proto/ulid.h"
 
@@ -39,7 +40,7 @@ static struct str since(const struct reader *in, size_t begin)
 
 static void fix_spans(struct ag_ui_request *r, const struct buf *memory)
 {
-    struct str *spans[] = {&r->thread_id, &r->run_id,  &r->resume, &r->message,
+    struct str *spans[] = {&r->thread_id, &r->run_id,  &r->resume, &r->message, &r->parts,
                            &r->context,   &r->history, &r->record, &r->thread};
     for (size_t i = 0; i < countof(spans); i++)
         if (spans[i]->p)
@@ -57,28 +58,56 @@ static bool read_string(struct reader *in, const char *key, struct str *ret)
     return true;
 }
 
+static bool refuse_file(struct reader *in, const char *what)
+{
+    char why[128];
+    snprintf(why, sizeof why, "a part that is no text %s", what);
+    return refuse_input(in, why);
+}
+
 /* --- messages --------------------------------------------------------------------------------- */
 
+/* A part with a source, or one of before 1.0 (binary).  NULL, or what is wrong. */
+static const char *read_file(const struct js_doc *d, uint32_t part, struct face_parts *parts)
+{
+    uint32_t source = input_member(d, part, "source", JS_OBJECT), at = source ? source : part;
+    uint32_t url = input_member(d, at, "url", JS_STRING);
+    uint32_t data = input_member(d, at, "data", JS_STRING);
+    uint32_t type = input_member(d, at, "mimeType", JS_STRING);
+    uint32_t kind = source ? input_member(d, source, "type", JS_STRING) : 0;
+    uint32_t value = source ? input_member(d, source, "value", JS_STRING) : 0;
+    uint32_t name = input_member(d, part, "filename", JS_STRING);
+    if (kind && js_is(d, kind, "url"))
+        url = value;
+    else if (kind && js_is(d, kind, "data"))
+        data = value;
+    return url ? face_parts_url(parts, d, url, name) : face_parts_data(parts, d, data, type, name);
+}
+
 /* The text of a message's content, a string or an array of parts, whose texts are joined by
- * newlines. False when a part is not text. */
-static bool put_content(const struct js_doc *d, uint32_t message, struct buf *out)
+ * newlines; and its parts, when that is not NULL.  NULL, or what is wrong with a part. */
+static const char *put_content(const struct js_doc *d, uint32_t message, struct buf *out,
+                               struct face_parts *parts)
 {
     uint32_t content = js_get(d, message, "content");
-    bool is_text = true;
+    const char *wrong = NULL;
     size_t begin = out->len;
     if (content && js_type(d, content) == JS_STRING)
         js_value(d, content, out);
     if (!content || js_type(d, content) != JS_ARRAY)
-        return true;
+        return NULL;
     for (uint32_t i = js_first(d, content); i < js_end(d, content); i = js_next(d, i)) {
         uint32_t text = input_member(d, i, "text", JS_STRING);
-        is_text = is_text && text;
+        if (parts && text)
+            face_parts_text(parts, d, text);
+        else if (parts && !wrong)
+            wrong = read_file(d, i, parts);
         if (text && out->len > begin)
             buf_putc(out, '\n');
         if (text)
             js_value(d, text, out);
     }
-    return is_text;
+    return wrong;
 }
 
 /* The role in chat's `context`; NULL for what an agent does not get: tool calls, thoughts. */
@@ -127,7 +156,7 @@ static void put_told(const struct js_doc *d, uint32_t message, struct buf *out)
 {
     struct buf content = {0};
     const char *role = context_role(d, message);
-    (void)put_content(d, message, &content);
+    (void)put_content(d, message, &content, NULL);
     if (role && content.len)
         put_role(out, role, buf_str(&content));
     buf_done(&content);
@@ -211,11 +240,19 @@ static bool read_messages(struct reader *in)
     if (!last || question != last)
         return refuse_input(in, "\"messages\" must end in a message of the role \"user\"");
     read_context(in, messages, last);
+    struct face_parts parts = {0};
     size_t begin = in->memory->len;
-    if (!put_content(in->doc, last, in->memory))
-        return refuse_input(in, "this gateway does not accept files");
+    const char *wrong = put_content(in->doc, last, in->memory, &parts);
     in->r->message = since(in, begin);
-    return in->r->message.n > 0 || refuse_input(in, "the last message has no text");
+    begin = in->memory->len;
+    face_parts_end(&parts, in->memory);
+    if (parts.has_file)
+        in->r->parts = since(in, begin);
+    face_parts_done(&parts);
+    if (wrong)
+        return refuse_file(in, wrong);
+    return in->r->message.n > 0 || in->r->parts.p ||
+           refuse_input(in, "the last message has no text");
 }
 
 /* --- the input -------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
  * live. For a chat that is idle, unknown, foreign or malformed the answer is always 204, so that
  * `useChat({resume: true})` works on a new chat and learns nothing about another owner's. */
 #include "proto/faces/ai_sdk.h"
+#include "proto/faces/face_parts.h"
 
 static enum face_next nothing_active(struct face_exchange *x)
 {
@@ -22,8 +23,10 @@ static enum face_next ask_for_turns(struct face_exchange *x, struct str chat_id)
 void ai_sdk_put_chat(struct face_exchange *x, const struct ai_sdk_request *r)
 {
     struct buf *body = exchange_ask(x, VERB_CHAT, r->chat_id, STR_NULL);
-    js_put_field(body, r->regenerates ? "regenerate" : "message",
-                 r->regenerates ? r->task_id : r->text);
+    if (r->regenerates)
+        js_put_field(body, "regenerate", r->task_id);
+    else
+        face_put_message(body, r->text, r->parts);
     if (r->agent.p)
         js_put_field(body, "agent", r->agent);
     if (r->request_key.p)

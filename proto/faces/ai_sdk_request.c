@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "proto/faces/face_parts.h"
+
 /* Design. The SDK's client keeps the chat itself and posts all of its messages. The last one says
  * what is wanted; for the rest, the gateway's own history is the truth. Spans are collected as
  * offsets into one buffer, because it moves while it grows. */
@@ -40,7 +42,17 @@ static bool keep(struct reader *in, uint32_t object, const char *key, struct str
 
 /* --- the last message ------------------------------------------------------------------------- */
 
-static bool read_text(struct reader *in, uint32_t message)
+static bool read_file(struct reader *in, uint32_t part, struct face_parts *parts)
+{
+    const struct js_doc *d = in->doc;
+    const char *wrong = face_parts_url(parts, d, get(d, part, "url", JS_STRING),
+                                       get(d, part, "filename", JS_STRING));
+    if (wrong)
+        snprintf(in->why, 128, "\"url\" of a file %s", wrong);
+    return !wrong;
+}
+
+static bool read_parts(struct reader *in, uint32_t message, struct face_parts *ret)
 {
     const struct js_doc *d = in->doc;
     struct buf *memory = &in->r->memory;
@@ -49,26 +61,38 @@ static bool read_text(struct reader *in, uint32_t message)
     for (uint32_t i = parts ? js_first(d, parts) : 0; parts && i < js_end(d, parts);
          i = js_next(d, i)) {
         uint32_t type = get(d, i, "type", JS_STRING), text = get(d, i, "text", JS_STRING);
-        if (type && js_is(d, type, "file"))
-            return fail(in, "this gateway does not accept files");
+        if (type && js_is(d, type, "file") && !read_file(in, i, ret))
+            return false;
         if (!type || !js_is(d, type, "text") || !text)
             continue;
         if (memory->len > begin)
             buf_putc(memory, '\n');
         js_value(d, text, memory);
+        face_parts_text(ret, d, text);
     }
     in->r->text = (struct str){(const char *)begin, memory->len - begin};
-    return in->r->text.n > 0 || fail(in, "the last message has no text");
+    begin = memory->len;
+    face_parts_end(ret, memory);
+    in->r->parts = (struct str){(const char *)begin, memory->len - begin};
+    return in->r->text.n > 0 || ret->has_file || fail(in, "the last message has no text");
+}
+
+static bool read_text(struct reader *in, uint32_t message)
+{
+    struct face_parts parts = {0};
+    bool good = read_parts(in, message, &parts);
+    face_parts_done(&parts);
+    return good;
 }
 
 static void put_key(struct reader *in, struct str message_id)
 {
     struct buf *memory = &in->r->memory;
-    struct str fields[] = {in->r->chat_id, message_id, in->r->text};
+    struct str fields[] = {in->r->chat_id, message_id, in->r->text, in->r->parts};
     for (size_t i = 0; i < countof(fields); i++)
         fields[i].p = memory->bytes + (size_t)fields[i].p;
     struct buf key = {0};
-    exchange_put_key(&key, "ai", fields, countof(fields));
+    exchange_put_key(&key, "ai", fields, in->r->parts.n ? 4 : 3);
     size_t begin = memory->len;
     buf_putstr(memory, buf_str(&key));
     buf_done(&key);
@@ -198,8 +222,9 @@ static bool read_envelope(struct reader *in)
 
 static void fix(struct ai_sdk_request *r)
 {
-    struct str *spans[] = {&r->request_id,    &r->chat_id, &r->text,     &r->request_key, &r->agent,
-                           &r->authorization, &r->task_id, &r->input_id, &r->answer};
+    struct str *spans[] = {&r->request_id, &r->chat_id, &r->text,          &r->request_key,
+                           &r->agent,      &r->parts,   &r->authorization, &r->task_id,
+                           &r->input_id,   &r->answer};
     for (size_t i = 0; i < countof(spans); i++)
         *spans[i] = spans[i]->n ? (struct str){r->memory.bytes + (size_t)spans[i]->p, spans[i]->n}
                                 : STR_NULL;

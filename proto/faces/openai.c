@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "proto/faces/face_parts.h"
+
 /* --- errors ----------------------------------------------------------------------------------- */
 
 static const char *type_of_status(int status)
@@ -111,7 +113,7 @@ static void openai_put_chat(struct face_exchange *x, const struct openai_request
 {
     struct str own = r->conversation.len ? buf_str(&r->conversation) : STR_NULL;
     struct buf *body = exchange_ask(x, VERB_CHAT, own, STR_NULL);
-    js_put_field(body, "message", buf_str(&r->message));
+    face_put_message(body, buf_str(&r->message), buf_str(&r->parts));
     js_put_raw(body, "context", buf_str(&r->context));
     if (r->agent.len)
         js_put_field(body, "agent", buf_str(&r->agent));

@@ -14,6 +14,7 @@
 
 struct openai_request {
     struct buf message;      /* the text of the user's last message */
+    struct buf parts;        /* the same in parts, JSON, when one is a file; or empty */
     struct buf context;      /* JSON array: the other messages, in the form of `chat` */
     struct buf agent;        /* `model`; empty: the default one */
     struct buf conversation; /* `conversation`, an extension; empty: none was named */

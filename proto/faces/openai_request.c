@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "proto/faces/face_parts.h"
+
 /* Design. The client keeps the conversation: the last message of the user is the question, and all
  * others are the context. Among the many other members only those are examined that would lead to a
  * different answer than the client expects if they were ignored. */
@@ -11,7 +13,8 @@ struct openai_reader {
     const struct js_doc *doc;
     struct openai_request *r;
     struct openai_fault *fault;
-    uint32_t question; /* the user's last message */
+    uint32_t question;       /* the user's last message */
+    struct face_parts parts; /* of it */
 };
 
 static bool openai_fault_at(struct openai_fault *fault, const char *code, const char *param,
@@ -43,20 +46,45 @@ static uint32_t openai_member(const struct js_doc *d, uint32_t object, const cha
 
 /* --- messages --------------------------------------------------------------------------------- */
 
-static bool read_part(struct openai_reader *in, uint32_t part, const char *where, struct buf *text)
+/* An image or a file of the question; those of other messages are not told. */
+static bool read_file(struct openai_reader *in, uint32_t part, uint32_t type, const char *where,
+                      bool is_question)
+{
+    const struct js_doc *d = in->doc;
+    bool is_image = js_is(d, type, "image_url");
+    uint32_t file = openai_member(d, part, is_image ? "image_url" : "file");
+    uint32_t url = 0, name = 0;
+    if (is_of(d, file, JS_OBJECT)) {
+        url = openai_member(d, file, is_image ? "url" : "file_data");
+        name = is_image ? 0 : openai_member(d, file, "filename");
+    }
+    const char *wrong = is_question
+                            ? face_parts_url(&in->parts, d, is_of(d, url, JS_STRING) ? url : 0,
+                                             is_of(d, name, JS_STRING) ? name : 0)
+                            : NULL;
+    return !wrong || openai_fault_at(in->fault, "unsupported_content", where, "%s of %s %s",
+                                     is_image ? "the url" : "file_data", where, wrong);
+}
+
+static bool read_part(struct openai_reader *in, uint32_t part, const char *where, bool is_question,
+                      struct buf *text)
 {
     const struct js_doc *d = in->doc;
     bool is_object = js_type(d, part) == JS_OBJECT;
     uint32_t type = is_object ? openai_member(d, part, "type") : 0;
     uint32_t said = is_object ? openai_member(d, part, "text") : 0;
+    if (is_of(d, type, JS_STRING) && (js_is(d, type, "image_url") || js_is(d, type, "file")))
+        return read_file(in, part, type, where, is_question);
     if (!is_of(d, type, JS_STRING) || !js_is(d, type, "text"))
         return openai_fault_at(in->fault, "unsupported_content", where,
-                               "only text parts are accepted: no images, audio or files");
+                               "only parts of type text, image_url and file are accepted");
     if (!is_of(d, said, JS_STRING))
         return openai_fault_at(in->fault, "invalid_type", where, "a part of type text has no text");
     if (text->len)
         buf_putc(text, '\n');
     js_value(d, said, text);
+    if (is_question)
+        face_parts_text(&in->parts, d, said);
     return true;
 }
 
@@ -74,7 +102,7 @@ static bool read_content(struct openai_reader *in, uint32_t message, size_t n, s
         return openai_fault_at(in->fault, "invalid_type", where,
                                "%s must be a string or an array of parts", where);
     for (uint32_t i = js_first(d, content); i < js_end(d, content); i = js_next(d, i))
-        if (!read_part(in, i, where, text))
+        if (!read_part(in, i, where, message == in->question, text))
             return false;
     return true;
 }
@@ -127,8 +155,9 @@ static bool read_message(struct openai_reader *in, uint32_t message, size_t n)
         return openai_put_context(in, message, n, role);
     if (!read_content(in, message, n, &in->r->message))
         return false;
-    return in->r->message.len > 0 || openai_fault_at(in->fault, "invalid_value", where,
-                                                     "%s, the question, has no text", where);
+    return in->r->message.len > 0 || in->parts.has_file ||
+           openai_fault_at(in->fault, "invalid_value", where, "%s, the question, has no text",
+                           where);
 }
 
 /* After the question only instructions may follow. */
@@ -264,12 +293,16 @@ bool openai_read(struct js_doc *doc, struct str json, struct openai_request *ret
         return openai_fault_at(fault, "invalid_json", "", "the body is not JSON: %s", doc->error);
     if (js_type(doc, 0) != JS_OBJECT)
         return openai_fault_at(fault, "invalid_json", "", "the body is not a JSON object");
-    return refuse_what_is_not_done(&in) && read_rest(&in) && openai_messages(&in);
+    bool good = refuse_what_is_not_done(&in) && read_rest(&in) && openai_messages(&in);
+    face_parts_end(&in.parts, &ret->parts);
+    face_parts_done(&in.parts);
+    return good;
 }
 
 void openai_request_done(struct openai_request *r)
 {
     buf_done(&r->message);
+    buf_done(&r->parts);
     buf_done(&r->context);
     buf_done(&r->agent);
     buf_done(&r->conversation);

@@ -40,6 +40,7 @@ void responses_put_usage(struct buf *out, const struct js_doc *doc, uint32_t res
 
 struct responses_request {
     struct buf message;      /* the last message of the user */
+    struct buf parts;        /* the same in parts, JSON, when one is a file; or empty */
     struct buf context;      /* JSON array of the items before it, instructions first; or empty */
     struct buf agent;        /* `model`; empty: the default one */
     struct buf conversation; /* empty: none was named */

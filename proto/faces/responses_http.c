@@ -3,6 +3,7 @@
  * one. A request's steps are the requests of our own that it consists of. */
 #include <stdlib.h>
 
+#include "proto/faces/face_parts.h"
 #include "proto/faces/openai.h"
 #include "proto/faces/responses.h"
 #include "proto/str.h"
@@ -71,7 +72,7 @@ static enum face_next ask_by_id(struct face_exchange *x, struct str id, enum ste
 
 static void put_chat(struct buf *body, const struct responses_request *r, struct str key)
 {
-    js_put_field(body, "message", buf_str(&r->message));
+    face_put_message(body, buf_str(&r->message), buf_str(&r->parts));
     if (r->agent.len)
         js_put_field(body, "agent", buf_str(&r->agent));
     if (r->metadata.len)

@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "proto/faces/face_parts.h"
 #include "proto/faces/responses.h"
 
 /* Design. OpenAI's clients send the question as a string, or as a row of items, of which the last
@@ -10,7 +11,8 @@
 struct reader {
     const struct js_doc *doc;
     struct responses_request *r;
-    char *why; /* of 128 bytes */
+    struct face_parts parts; /* of the question */
+    char *why;               /* of 128 bytes */
 };
 
 static bool fail_reading(struct reader *in, const char *why)
@@ -50,8 +52,23 @@ static bool is_text_part(const struct js_doc *d, uint32_t type)
     return js_is(d, type, "input_text") || js_is(d, type, "output_text") || js_is(d, type, "text");
 }
 
+/* An image or a file of the question; those of other messages are not told. */
+static bool read_file(struct reader *in, uint32_t part, bool is_image, bool is_question)
+{
+    const struct js_doc *d = in->doc;
+    uint32_t url = typed_member(d, part, is_image ? "image_url" : "file_url", JS_STRING);
+    if (!is_image && !url)
+        url = typed_member(d, part, "file_data", JS_STRING);
+    const char *wrong = is_question ? face_parts_url(&in->parts, d, url,
+                                                     typed_member(d, part, "filename", JS_STRING))
+                                    : NULL;
+    if (wrong)
+        snprintf(in->why, 128, "\"%s\" %s", is_image ? "image_url" : "file_data", wrong);
+    return !wrong;
+}
+
 /* The text of a message's content: a string, or parts that are joined by newlines. */
-static bool read_content(struct reader *in, uint32_t message, struct buf *to)
+static bool read_content(struct reader *in, uint32_t message, bool is_question, struct buf *to)
 {
     const struct js_doc *d = in->doc;
     uint32_t text = typed_member(d, message, "content", JS_STRING);
@@ -67,12 +84,20 @@ static bool read_content(struct reader *in, uint32_t message, struct buf *to)
                  piece = typed_member(d, i, "text", JS_STRING);
         if (type && js_is(d, type, "refusal"))
             continue;
+        bool is_image = type && js_is(d, type, "input_image");
+        if (is_image || (type && js_is(d, type, "input_file"))) {
+            if (!read_file(in, i, is_image, is_question))
+                return false;
+            continue;
+        }
         if (!type || !is_text_part(d, type) || !piece)
             return fail_reading(
-                in, "only text is accepted as the content of a message: no images, no files");
+                in, "the content of a message must be input_text, input_image or input_file");
         if (to->len > begin)
             buf_putc(to, '\n');
         js_value(d, piece, to);
+        if (is_question)
+            face_parts_text(&in->parts, d, piece);
     }
     return true;
 }
@@ -116,9 +141,9 @@ static bool read_input_message(struct reader *in, uint32_t item, bool is_last)
     if (is_last && i != 0)
         return fail_reading(in, "the last message of \"input\" must have the role \"user\"");
     if (is_last)
-        return read_content(in, item, &in->r->message);
+        return read_content(in, item, true, &in->r->message);
     struct buf content = {0};
-    bool good = read_content(in, item, &content);
+    bool good = read_content(in, item, false, &content);
     if (good)
         put_context(in->r, str_of(roles[i]), buf_str(&content));
     buf_done(&content);
@@ -182,7 +207,7 @@ static bool read_input(struct reader *in)
         return false;
     if (in->r->context.len)
         buf_putc(&in->r->context, ']');
-    return in->r->is_answer || in->r->message.len > 0 ||
+    return in->r->is_answer || in->r->message.len > 0 || in->parts.has_file ||
            fail_reading(in, "the last message of \"input\" has no text");
 }
 
@@ -246,12 +271,16 @@ bool responses_read(struct js_doc *doc, struct str json, struct responses_reques
     }
     if (js_type(doc, 0) != JS_OBJECT)
         return fail_reading(&in, "not a JSON object");
-    return read_input(&in) && read_conversation(&in) && read_rest(&in);
+    bool good = read_input(&in) && read_conversation(&in) && read_rest(&in);
+    face_parts_end(&in.parts, &ret->parts);
+    face_parts_done(&in.parts);
+    return good;
 }
 
 void responses_request_done(struct responses_request *r)
 {
     buf_done(&r->message);
+    buf_done(&r->parts);
     buf_done(&r->context);
     buf_done(&r->agent);
     buf_done(&r->conversation);

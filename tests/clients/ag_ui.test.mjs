@@ -79,7 +79,7 @@ test("AG-UI: what is refused is told in the response, with its status", async ()
     ["script", "{", 400, /not JSON/],
     ["script", { ...input, threadId: "a/b" }, 400, /"threadId" must be/],
     ["script", { ...input, tools: [{ name: "n", description: "" }] }, 400, /"tools" must be empty/],
-    ["script", { ...input, messages: [user("u", [{ type: "image", source: {} }])] }, 400, /does not accept files/],
+    ["script", { ...input, messages: [user("u", [{ type: "image", source: {} }])] }, 400, /in base64/],
     ["script", { ...input, state: "x".repeat(200_000) }, 413, /limits.face_bytes/],
     ["nobody", input, 400, /"nobody"|agent/],
     ["script", resume("q1"), 404, /no such task/],

@@ -227,7 +227,7 @@ test("what is not done here is told in OpenAI's form", async () => {
   const client = connect(world, guest.token);
   const good = { model: "script", messages: [user("hi")] };
   const tool = { type: "function", function: { name: "f", parameters: {} } };
-  const image = { role: "user", content: [{ type: "image_url", image_url: { url: "data:image/png;base64," } }] };
+  const image = { role: "user", content: [{ type: "image_url", image_url: { url: "https://elsewhere/x.png" } }] };
   const called = { id: "c", type: "function", function: { name: "f", arguments: "{}" } };
   for (const [more, status, code, param] of [
     [{ tools: [tool] }, 400, "unsupported_parameter", "tools"],

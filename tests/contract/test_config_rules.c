@@ -93,6 +93,40 @@ static void test_config_keys_must_fit_their_algorithm(void **state)
     }
 }
 
+#define KEPT "{'agents':[{'name':'a','kind':'exec','command':['x'],'keep_s':%d%s}]%s}"
+#define OVER_PG ",'store':{'kind':'postgres','url_file':'u'},'cluster':{'secret_file':'s'"
+#define NOT_KEPT                                                                              \
+    "agents[0].keep_s: is for agents of kind exec that are kept, and whose tasks go on\n"
+
+/* Over PostgreSQL the next gateway may have to wait for the lease of the last one. */
+static void test_config_program_lives_until_its_gateway_can_come(void **state)
+{
+    const struct {
+        int keep_s;
+        const char *agent, *more, *faults;
+    } rows[] = {
+        {5, "", "", ""},
+        {5, json(",'kept':false"), "", NOT_KEPT},
+        {5, json(",'after_restart':'fail'"), "", NOT_KEPT},
+        {60, json(",'kept':false"), "", ""},
+        {10, "", json(OVER_PG "}"), ""},
+        {9, "", json(OVER_PG "}"),
+         "agents[0].keep_s: must be at least cluster.lease_s (10): the next gateway may have to "
+         "wait for the store that long, and would find no program\n"},
+        {9, "", json(OVER_PG ",'lease_s':9}"), ""},
+        {60, json(",'after_restart':'continue'"), json(",'store':{'kind':'memory'}"),
+         "agents[0].after_restart: cannot be \"continue\" where store.kind is memory: no task is "
+         "there after a restart\n"},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < countof(rows); i++) {
+        char text[512];
+        snprintf(text, sizeof text, json(KEPT), rows[i].keep_s, rows[i].agent, rows[i].more);
+        assert_faults(text, rows[i].faults);
+    }
+}
+
 static void test_config_agents_must_fit_their_kind(void **state)
 {
     const struct {
@@ -398,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_config_bad_flags_are_faults),
         cmocka_unit_test(test_config_keys_must_fit_their_algorithm),
         cmocka_unit_test(test_config_agents_must_fit_their_kind),
+        cmocka_unit_test(test_config_program_lives_until_its_gateway_can_come),
         cmocka_unit_test(test_config_coders_work_in_the_conversations_folder),
         cmocka_unit_test(test_config_coders_for_guests_are_warned_of),
         cmocka_unit_test(test_config_models_have_the_keys_of_their_api),

@@ -71,6 +71,147 @@ static void test_title_is_set_once_unless_forced(void **state)
     assert_str(f->answer.conversations[0].title, "forced");
 }
 
+static struct op *newest_op(struct fixture *f)
+{
+    return &f->batch->ops[f->batch->n_ops - 1];
+}
+
+static void test_title_that_the_owner_gave_stays(void **state)
+{
+    struct fixture *f = *state;
+    struct query q = about(QUERY_CONVERSATION, "o", "c");
+    put_conversation(f, "o", "c", "automatic", false, 100);
+    put_conversation(f, "o", "c", "an agent's", true, 200);
+    newest_op(f)->softly = true;
+    commit(f);
+    assert_str(ask(f, q)->conversations[0].title, "an agent's");
+    put_conversation(f, "o", "c", "the owner's", true, 300);
+    newest_op(f)->flags_set = CONVERSATION_NAMED;
+    put_conversation(f, "o", "c", "an agent's again", true, 400);
+    newest_op(f)->softly = true;
+    commit(f);
+    assert_str(ask(f, q)->conversations[0].title, "the owner's");
+    put_conversation(f, "o", "c", "the owner's next", true, 500);
+    commit(f);
+    assert_str(ask(f, q)->conversations[0].title, "the owner's next");
+}
+
+static void test_conversations_by_their_flags(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        unsigned asked, flags;
+        const char *ids;
+    } rows[] = {{0, 0, "dcba"},
+                {CONVERSATION_PINNED, CONVERSATION_PINNED, "ca"},
+                {CONVERSATION_PINNED, 0, "db"},
+                {CONVERSATION_ARCHIVED, CONVERSATION_ARCHIVED, "cb"},
+                {CONVERSATION_PINNED | CONVERSATION_ARCHIVED, CONVERSATION_PINNED, "a"}};
+    for (char id[] = "a"; id[0] <= 'd'; id[0]++)
+        put_conversation(f, "o", id, NULL, false, id[0]);
+    put_conversation(f, "o", "a", NULL, false, 0);
+    newest_op(f)->flags_set = CONVERSATION_PINNED;
+    put_conversation(f, "o", "b", NULL, false, 0);
+    newest_op(f)->flags_set = CONVERSATION_PINNED | CONVERSATION_ARCHIVED;
+    put_conversation(f, "o", "c", NULL, false, 0);
+    newest_op(f)->flags_set = CONVERSATION_PINNED | CONVERSATION_ARCHIVED;
+    put_conversation(f, "o", "b", NULL, false, 0);
+    newest_op(f)->flags_clear = CONVERSATION_PINNED;
+    commit(f);
+    kit_reopen(f);
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct query q = {.kind = QUERY_CONVERSATIONS,
+                          .owner = STR("o"),
+                          .flags_asked = rows[i].asked,
+                          .flags = rows[i].flags};
+        struct answer *a = ask(f, q);
+        assert_int_equal(a->n_conversations, strlen(rows[i].ids));
+        for (size_t n = 0; n < a->n_conversations; n++)
+            assert_memory_equal(a->conversations[n].conversation_id.p, rows[i].ids + n, 1);
+        q.limit = 1;
+        q.before = STR("d");
+        a = ask(f, q);
+        bool has_d = rows[i].ids[0] == 'd';
+        if (strlen(rows[i].ids) > has_d)
+            assert_memory_equal(a->conversations[0].conversation_id.p, rows[i].ids + has_d, 1);
+    }
+    assert_int_equal(ask(f, about(QUERY_CONVERSATION, "o", "c"))->conversations[0].flags,
+                     CONVERSATION_PINNED | CONVERSATION_ARCHIVED);
+}
+
+/* The ids of what was found, without their m. */
+static void expect_found(struct fixture *f, struct query q, const char *ids, bool more,
+                         const char *looked_at)
+{
+    struct answer *a = ask(f, q);
+    assert_int_equal(a->n_messages, strlen(ids));
+    for (size_t i = 0; i < a->n_messages; i++)
+        assert_memory_equal(a->messages[i].message_id.p + 1, ids + i, 1);
+    assert_int_equal(a->more, more);
+    if (looked_at)
+        assert_str(a->looked_at, looked_at);
+}
+
+static void test_search_goes_through_listed_conversations_newest_first(void **state)
+{
+    struct fixture *f = *state;
+    put_message(f, "o", "c", "m1", "The Quick brown fox");
+    put_message(f, "o", "d", "m2", "a QUICK reply");
+    put_message(f, "p", "c", "m3", "quick, but somebody else's");
+    put_conversation(f, "o", "hidden", NULL, false, 1);
+    newest_op(f)->unlisted = true;
+    put_message(f, "o", "hidden", "m4", "quick");
+    put_message(f, "o", "c", "m5", "slow");
+    put_message(f, "o", "c", "m6", "quick as a fox");
+    commit(f);
+    struct query q = {.kind = QUERY_SEARCH, .owner = STR("o"), .key = STR("qUiCk")};
+    expect_found(f, q, "621", false, "m1");
+    assert_str(f->answer.messages[1].conversation_id, "d");
+    assert_str(f->answer.messages[2].content, "The Quick brown fox");
+    q.key = STR("fox \"quick as\"");
+    expect_found(f, q, "6", false, "m1");
+    q.key = STR("uick");
+    q.limit = 2;
+    expect_found(f, q, "62", true, "m2");
+    q.before = STR("m2");
+    expect_found(f, q, "1", false, "m1");
+    q.before = STR("m1");
+    expect_found(f, q, "", false, NULL);
+    q.before = STR_NULL;
+    q.limit = 0;
+    q.max_bytes = 100; /* one row and a little more: but at least one is looked at */
+    expect_found(f, q, "6", true, "m6");
+    q.before = STR("m6");
+    expect_found(f, q, "", true, "m5");
+    q = (struct query){.kind = QUERY_SEARCH, .owner = STR("x"), .key = STR("quick")};
+    expect_found(f, q, "", false, NULL);
+    put_delete(f, "o", "d");
+    commit(f);
+    q.owner = STR("o");
+    expect_found(f, q, "61", false, "m1");
+}
+
+static void test_search_in_titles(void **state)
+{
+    struct fixture *f = *state;
+    put_conversation(f, "o", "a", "Travel to Rome", false, 10);
+    put_conversation(f, "o", "b", "Rome, again", false, 20);
+    put_conversation(f, "o", "c", "work", false, 30);
+    put_conversation(f, "o", "d", NULL, false, 40);
+    put_conversation(f, "p", "e", "Rome", false, 50);
+    commit(f);
+    struct query q = {
+        .kind = QUERY_CONVERSATIONS, .owner = STR("o"), .key = STR("rome"), .limit = 1};
+    struct answer *a = ask(f, q);
+    assert_int_equal(a->n_conversations, 1);
+    assert_str(a->conversations[0].conversation_id, "b");
+    q.limit = 5;
+    a = ask(f, q);
+    assert_int_equal(a->n_conversations, 2);
+    assert_false(a->more);
+    assert_str(a->conversations[1].title, "Travel to Rome");
+}
+
 static void test_conversations_newest_change_first(void **state)
 {
     struct fixture *f = *state;
@@ -294,6 +435,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EACH(test_messages_newest_that_fit_oldest_first),
         EACH(test_title_is_set_once_unless_forced),
+        EACH(test_title_that_the_owner_gave_stays),
+        EACH(test_conversations_by_their_flags),
+        EACH(test_search_goes_through_listed_conversations_newest_first),
+        EACH(test_search_in_titles),
         EACH(test_conversations_newest_change_first),
         EACH(test_deleted_conversation_leaves_nothing),
         EACH(test_notices_wait_until_they_are_taken),

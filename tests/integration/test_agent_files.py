@@ -139,7 +139,7 @@ def test_kept_program_gives_each_file_once_over_kills(tmp_path):
 
 
 def events_so_far(owner, c, task):
-    """The files that are there now: the stream is cut behind that."""
+    """Those that are there now: the stream is cut behind them."""
     head = json.loads(owner.ask("GET", f"{c}/tasks/{task}")[2])["task"]["head"]
     found = []
     link = owner.open("GET", f"{c}/tasks/{task}/events")

@@ -66,9 +66,10 @@ def test_each_has_a_share_and_refuses_the_owners_of_others(cluster):
             status, _, body = other.http("GET", "/v1/conversations", headers={"Authorization": "Bearer " + tokens.token(owner)})
             assert status == 503 and b"overloaded" in body
     assert cluster.sql("SELECT count(*) FROM tasks") == "3"
-    listed = json.loads(run("admin", "--data", str(one.data), "nodes").stdout)
-    assert {(n["node"], n["state"], n["slots"]) for n in listed["nodes"]} == {
-        (name, "live", count) for name, count in cluster.shares().items()}
+    shares = {(name, "live", count) for name, count in cluster.shares().items()}
+    listed = wait_until(lambda: next((all_ for all_ in [json.loads(run("admin", "--data", str(one.data), "nodes").stdout)]
+                                      if {(n["node"], n["state"], n["slots"]) for n in all_["nodes"]} == shares), None),
+                        "the shares of all, as this one sees them")
     assert [n["node"] for n in listed["nodes"] if "this" in n] == ["one"] and listed["slots_of_nobody"] == 0
     text = two.http("GET", "/metrics")[2].decode()
     assert 'holdfast_cluster_nodes{state="live"} 3\n' in text
@@ -93,7 +94,7 @@ def test_one_is_killed_and_the_others_go_on_with_its_owners(cluster):
         begun = time.monotonic()
         for owner in lost:
             wait_until(lambda who=owner: cluster.home_of(who) in ("two", "three"), "a new home")
-        assert time.monotonic() - begun < cluster.lease_s + 2 + LATE_S
+        assert time.monotonic() - begun < cluster.lease_s + 2 + 2 * LATE_S
         for owner in lost:
             home = cluster.gateways[cluster.home_of(owner)]
             home.logged("event=slots_come")

@@ -312,3 +312,49 @@ def test_conversations_are_pinned_and_put_away(gateway, owner):
     assert ids(archived=True) == []
     assert owner.refused("not_found", "pin", conversation_id="none", pinned=True)["message"] == "no such conversation"
     owner.refused("bad_request", "archive", conversation_id="p-1")
+
+
+# ------------------------------------------------------------------ search and titles
+
+
+def test_search_finds_titles_and_texts_and_marks_them(gateway, owner):
+    finished(owner, "f-1", program({"final_answer": "The Quick brown fox"}))
+    finished(owner, "f-2", program({"final_answer": "slow"}))
+    finished(owner, "g-1", program({"final_answer": "quick again"}))
+    owner.call("title", conversation_id="f-2", title="My quick notes")
+    found = owner.call("search", query="QUICK")
+    assert [(c["conversation_id"], c["title"], c["matches"]) for c in found["conversations"]][0] == ("f-2", "My quick notes", [[3, 5]])
+    answers = [m for m in found["messages"] if m["role"] == "assistant"]
+    assert [(m["conversation_id"], m["text"], m["matches"]) for m in answers] == [
+        ("g-1", "quick again", [[0, 5]]), ("f-1", "The Quick brown fox", [[4, 5]])]
+    assert not found["more"] and "before" not in found
+    pages, before = [], {}
+    while True:
+        page = owner.call("search", query="quick", limit=1, **before)
+        assert (page["conversations"] == []) == bool(before)
+        pages += page["messages"]
+        if not page["more"]:
+            break
+        before = {"before": page["before"]}
+    assert [m["message_id"] for m in pages] == [m["message_id"] for m in found["messages"]]
+    assert http(gateway, owner.token, "GET", "/search?query=quick+brown")[1]["messages"][0]["conversation_id"] == "f-1"
+    assert owner.refused("bad_request", "search", query=' "" ')["message"] == '"query" has nothing to look for'
+    with Client(gateway, token=narrowed(owner.owner, {"prefix": "f-", "rights": ["read"]})) as reader:
+        seen = reader.call("search", query="quick")
+        assert {m["conversation_id"] for m in seen["messages"]} == {"f-1"} and len(seen["conversations"]) >= 1
+        assert {c["conversation_id"] for c in seen["conversations"]} <= {"f-1", "f-2"}
+    with Client(gateway, token=tokens.token(new_id("eve"))) as other:
+        assert answer(other, "search", query="quick") == {"type": "found", "conversations": [], "messages": [], "more": False}
+
+
+def test_agent_names_the_conversation_until_the_owner_does(gateway, owner):
+    def title():
+        return owner.call("conversations")["conversations"][0]["title"]
+
+    say = program({"line": {"event": "title", "data": {"title": "By the agent"}}}, {"token": "a"})
+    finished(owner, "t-1", say)
+    assert title() == "By the agent"
+    owner.call("title", conversation_id="t-1", title="By me")
+    finished(owner, "t-1", say)
+    assert title() == "By me"
+    assert not [line for line in owner.log if line.get("event") == "title"]

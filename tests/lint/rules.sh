@@ -303,7 +303,7 @@ picture_rules() { # docs/rooms.svg is what the includes are
 text_rules() { # of all files: no unfinished business, no path of somebody's machine
     found() { sed -E "s/^([^:]+:[0-9]+):.*/\1: $1/"; }
     { grep -nIHE '\<(TO[D]O|FIX[M]E|X[X]X)\>' "$@" || true; } | found "unfinished business"
-    { grep -nIHE '(^|[^A-Za-z0-9_.-])/(home|root|Users|work|workspace)/' "$@" || true; } |
+    { grep -nIHE '(^|[^A-Za-z0-9_.-])/((home|root|Users|work)/|workspace/[A-Za-z0-9_.-]+/)' "$@" || true; } |
         found "path of somebody's machine"
 }
 

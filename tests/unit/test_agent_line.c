@@ -211,6 +211,16 @@ static void test_agent_line_result_is_the_whole_object(void **state)
     assert_text(line.data, json("{'a':[]}"));
 }
 
+static void test_agent_line_title_is_a_text(void **state)
+{
+    (void)state;
+    decode_ok(json("{'event':'title','data':{'title':'A \\u00e9','more':1}}"));
+    assert_int_equal(line.kind, LINE_TITLE);
+    assert_text(line.text, "A \xc3\xa9");
+    assert_false(decode(json("{'event':'title','data':{'title':1}}")));
+    assert_string_equal(line.error, "title: \"title\" must be a string");
+}
+
 static void test_agent_line_calls_fill_their_fields(void **state)
 {
     (void)state;
@@ -401,6 +411,7 @@ int main(void)
         TEST(test_agent_line_approval_may_have_options),
         TEST(test_agent_line_timeout_is_rounded_up),
         TEST(test_agent_line_result_is_the_whole_object),
+        TEST(test_agent_line_title_is_a_text),
         TEST(test_agent_line_calls_fill_their_fields),
         TEST(test_agent_line_fault_names_what_is_wrong),
         TEST(test_agent_line_output_over_256_kib_is_refused),

@@ -355,7 +355,7 @@ static void test_bad_requests_have_the_protocols_codes(void **state)
         {CALL("GetTask", "{\"id\":\"YQ." TID "x\"}"), -32001},
         {CALL("SendMessage",
               "{\"message\":{\"messageId\":\"m\",\"role\":\"ROLE_USER\",\"parts\":[{\"raw\":"
-              "\"AA==\"}]}}"),
+              "\"AA=\"}]}}"),
          -32005},
     };
     for (size_t i = 0; i < countof(cases); i++) {

@@ -267,7 +267,7 @@ static void test_connection_begins_with_initialize(void **state)
         buf_str(&x.reply),
         "{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{\"protocolVersion\":1,"
         "\"agentCapabilities\":{\"loadSession\":true,\"promptCapabilities\":{\"image\":"
-        "false,\"audio\":false,\"embeddedContext\":false},\"mcpCapabilities\":{\"http\":"
+        "true,\"audio\":true,\"embeddedContext\":true},\"mcpCapabilities\":{\"http\":"
         "false,\"sse\":false},\"sessionCapabilities\":{\"list\":{},\"resume\":{},\"close\":{}"
         ",\"delete\":{}}},\"authMethods\":[],\"agentInfo\":{\"name\":\"holdfast\","
         "\"version\":\"1.0\"}}}");

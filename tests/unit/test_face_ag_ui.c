@@ -465,7 +465,7 @@ static void test_faults_are_named(void **state)
          "\"messages\" must end in a message of the role \"user\""},
         {json(IDS "'messages':[{'role':'user','content':''}]}"), "the last message has no text"},
         {json(IDS "'messages':[{'role':'user','content':[{'type':'image','source':{}}]}]}"),
-         "this gateway does not accept files"},
+         "a part that is no text must have a media type, and data in base64"},
         {json(IDS "'tools':[{'name':'n'}],'messages':[]}"),
          "\"tools\" must be empty: this gateway runs no tools of the client"},
         {json(IDS "'resume':[{'interruptId':1}],'messages':[]}"),

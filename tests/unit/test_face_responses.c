@@ -389,7 +389,9 @@ static void test_faults_are_named(void **state)
         {json("{'input':[{'role':'tool','content':'x'}]}"),
          "\"role\" must be user, assistant, system or developer"},
         {json("{'input':[{'role':'user','content':[{'type':'input_image'}]}]}"),
-         "only text is accepted as the content of a message: no images, no files"},
+         "\"image_url\" must be a data URL with base64, or the path of a file on this gateway"},
+        {json("{'input':[{'role':'user','content':[{'type':'input_video'}]}]}"),
+         "the content of a message must be input_text, input_image or input_file"},
         {json("{'input':[{'type':'function_call_output','call_id':'c','output':'x'},"
               "{'role':'user','content':'x'}]}"),
          "\"input\" has an item of a type that this gateway does not take"},

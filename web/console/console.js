@@ -109,8 +109,8 @@ function show(id, heads, rows) {
 function head(table, heads) {
   const row = table.createTHead().insertRow();
   for (const name of heads) {
-    const cell = document.createElement("th");
-    cell.scope = "col";
+    const cell = document.createElement(name ? "th" : "td");
+    if (name) cell.scope = "col";
     cell.textContent = name;
     row.append(cell);
   }
@@ -137,7 +137,7 @@ function showRate(name, value, unit) {
     const box = document.createElement("div");
     box.className = "rate";
     box.id = key;
-    const title = document.createElement("h3");
+    const title = document.createElement("p");
     title.textContent = name;
     const number = document.createElement("strong");
     const picture = document.createElementNS("http://www.w3.org/2000/svg", "svg");
@@ -269,7 +269,7 @@ function showHits(counters) {
   for (const [key, now] of counters) {
     if (!now || !HITS.some((name) => key.startsWith(`${name}{`))) continue;
     const news = now - (first?.get(key) ?? 0);
-    const what = key.replace(/^holdfast_|_total(?=\{)/g, "").replace(/[{}"]/g, " ").trim();
+    const what = key.replace(/^holdfast_|_total(?=\{)/g, "").replace("{", " ").replace(/["}]/g, "");
     rows.push([key, [what, now, news > 0 ? [`+${news}`, "bad"] : ""]]);
   }
   show("hits", ["What", "Since the start", "Since you look"], rows);
@@ -279,7 +279,8 @@ async function showWorkers() {
   const reply = await ask("/v1/admin/workers"); // not there without workers in the configuration
   const body = reply.ok ? await reply.json() : { workers: [] };
   find("workers-section").hidden = body.workers.length === 0;
-  const turn = (worker, way) => () => post(`${worker}: ${way}`, `/v1/admin/workers/${way}`, { worker }).then(showWorkers);
+  const turn = (worker, way) => () =>
+    post(`${worker}: ${way}`, `/v1/admin/workers/${way}`, { worker }).then(showWorkers);
   show(
     "workers",
     ["Worker", "Runs", "Most", "Instances", "State", ""],

@@ -330,3 +330,64 @@ def test_token_function_is_asked_again_and_a_bad_token_ends_it(tmp_path):
         begun = time.monotonic()
         run(body())
         assert time.monotonic() - begun < WAIT_S
+
+
+READS = """import json, sys
+run = json.loads(sys.stdin.readline())
+said = [[part["name"], open(part["path"], "rb").read().decode()] for part in run["parts"] if part["type"] == "file"]
+print(json.dumps({"event": "final_answer", "data": {"output": json.dumps([run["input"], said])}}))
+"""
+
+
+def test_files_are_given_read_and_named_by_messages(tmp_path):
+    reads = {"name": "reads", "kind": "exec", "command": [sys.executable, "-c", READS], "kept": False,
+             "after_restart": "fail"}
+
+    async def talk(server):
+        async with connect(url(server), backoff_s=FAST) as client:
+            conversation = client.conversation("c-files")
+            (tmp_path / "a b.txt").write_text("what is in it")
+            part = await conversation.give(tmp_path / "a b.txt", media_type="text/plain")
+            assert (part["type"], part["name"], part["media_type"], part["size"]) == ("file", "a b.txt", "text/plain", 13)
+            assert await conversation.give(b"", name="ü/é.txt", key="k") == {
+                **await conversation.give(b"", key="k"), "name": "é.txt"}  # the same try: the same file
+            assert await conversation.read(part["file_id"]) == b"what is in it"
+            await conversation.read(part["file_id"], to=tmp_path / "copy")
+            assert (tmp_path / "copy").read_bytes() == b"what is in it"
+            task = await conversation.ask([{"type": "text", "text": "look"}, part])
+            assert (await task.result()).output == '["look", [["a b.txt", "what is in it"]]]'
+            with pytest.raises(HoldfastError) as failed:
+                await conversation.read("01ARZ3NDEKTSV4RRFFQ69G5FAV")
+            assert failed.value.code == "not_found"
+            with pytest.raises(HoldfastError) as failed:
+                await conversation.give(b"x" * (3 << 20))
+            assert failed.value.code == "too_large"
+
+    with Gateway({"agents": [reads], "limits": {"file_mib": 2}}) as server:
+        run(talk(server))
+
+
+def begun(server):
+    """Whether some of an upload is on disk; a part becomes a file at any moment."""
+    try:
+        return any(path.stat().st_size for path in (server.data / "files/part").rglob("*") if path.is_file())
+    except FileNotFoundError:
+        return True
+
+
+def test_upload_goes_on_over_a_restart_of_the_gateway():
+    async def talk(server):
+        async with connect(url(server), backoff_s=FAST) as client:
+            conversation = client.conversation("c-cut")
+            body = os.urandom(8 << 20)
+            given = asyncio.ensure_future(conversation.give(body, wait_s=0.01))
+            while not given.done() and not begun(server):
+                await asyncio.sleep(0)
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+            part = await given
+            assert part["size"] == len(body)
+            assert await conversation.read(part["file_id"]) == body
+
+    with Gateway(listen=f"127.0.0.1:{free_port()}") as server:
+        run(talk(server))

@@ -11,6 +11,7 @@ from typing import Any
 from .connection import Connection, TokenSource
 from .conversation import Conversation
 from .errors import HoldfastError
+from .files import Files
 from .outbox import Outbox
 from .requests import Requests
 from .store import Store
@@ -50,6 +51,7 @@ class Client:
         self._work: set[asyncio.Task[Any]] = set()
         self._store = Store(store, url)
         self._requests = Requests(self._send)
+        self.files = Files(url)
         self.connection = Connection(url, self, self._store, token, *backoff_s, name)
         self.outbox = Outbox(self, self._store)
 

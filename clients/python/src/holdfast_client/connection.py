@@ -142,6 +142,11 @@ class Connection:
         if socket is not None:
             await socket.close()
 
+    @property
+    def token(self) -> str | None:
+        """That of the newest attempt; a guest's, once there is one."""
+        return self._token
+
     async def _fetch(self) -> str | None:
         """The token for this attempt; None is a guest's first one."""
         if self._source is None:

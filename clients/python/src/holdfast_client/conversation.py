@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import uuid
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+from .files import Source, give, read
 from .outbox import Outgoing
 
 if TYPE_CHECKING:
@@ -22,10 +24,39 @@ class Conversation:
         self.conversation_id = conversation_id
         self._listeners: list[asyncio.Queue[Line]] = []
 
-    def ask(self, message: str, **options: Any) -> Outgoing:
-        """A message; `await` it for the task.  options: the fields of `chat`: agent, background, when_busy …;
+    def ask(self, message: str | list[Line], **options: Any) -> Outgoing:
+        """A message, a text or parts; `await` it for the task.  options: the fields of `chat`: agent, background, when_busy …;
         with `edit` it goes beside another message of the user's, with `reply_to` under one."""
         return self._client.outbox.add({**options, "conversation_id": self.conversation_id, "message": message})
+
+    async def give(
+        self,
+        file: Source,
+        *,
+        name: str | None = None,
+        media_type: str = "application/octet-stream",
+        key: str | None = None,
+        wait_s: float = 0.5,
+    ) -> Line:
+        """Gives a file (its bytes, or its path), over any number of cuts; the part goes into the message of `ask`.
+
+        key names the try over processes.  wait_s: about the first wait between two tries."""
+        await self._client.live()
+        return await give(
+            self._client.files,
+            self.conversation_id,
+            lambda: self._client.connection.token,
+            file,
+            name=name,
+            media_type=media_type,
+            key=key,
+            wait_s=wait_s,
+        )
+
+    async def read(self, file_id: str, to: str | os.PathLike[str] | None = None) -> bytes:
+        """The bytes of a file; with `to` they are written there."""
+        await self._client.live()
+        return await read(self._client.files, self.conversation_id, self._client.connection.token, file_id, to)
 
     async def _request(self, verb: str, **fields: Any) -> Line:
         return await self._client.request(verb, {**fields, "conversation_id": self.conversation_id})

@@ -41,7 +41,10 @@ class Outgoing:
 
     @property
     def text(self) -> str:
-        return str(self.request["message"])
+        message = self.request["message"]
+        if isinstance(message, str):
+            return message
+        return "\n".join(part["text"] for part in message if part.get("type") == "text")
 
     def fail(self, error: HoldfastError) -> None:
         self.state, self.error = "failed", error
