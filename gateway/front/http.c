@@ -446,6 +446,10 @@ static bool is_served(struct front *f, struct lws *wsi, const char *path)
 
 static int serve_page(struct front *f, struct lws *wsi, const char *path, bool head)
 {
+    char hash[HTTP_PAGE_HASH];
+    struct web_file mark;
+    if (strcmp(path, "/mark") == 0 && http_page_mark(f->config, hash, &mark))
+        return serve_file(wsi, &mark, head);
     if (strcmp(path, CONSOLE) == 0)
         path = CONSOLE "index.html";
     for (size_t i = 0; i < n_web_files; i++)
@@ -484,15 +488,6 @@ static int serve_page_facts(struct front *f, struct lws *wsi, bool head)
     return result;
 }
 
-static int serve_mark(struct front *f, struct lws *wsi, bool head)
-{
-    char hash[HTTP_PAGE_HASH];
-    struct web_file mark;
-    if (http_page_mark(f->config, hash, &mark))
-        return serve_file(wsi, &mark, head);
-    return answer_error(wsi, 404, ERR_NOT_FOUND, "the page has no mark of its own", head);
-}
-
 static int serve_metrics(struct front *f, struct lws *wsi, bool head)
 {
     if (!may_read_metrics(f, wsi))
@@ -520,8 +515,6 @@ static int http_serve(struct front *f, struct lws *wsi, const char *path)
         return serve_metrics(f, wsi, head);
     if (strcmp(path, "/page.json") == 0)
         return serve_page_facts(f, wsi, head);
-    if (strcmp(path, "/mark") == 0)
-        return serve_mark(f, wsi, head);
     return serve_page(f, wsi, strcmp(path, "/") == 0 ? "/index.html" : path, head);
 }
 

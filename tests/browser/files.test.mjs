@@ -1,7 +1,8 @@
 // files.test.mjs -- files that go with a message: picked, pasted, dropped, refused, edited.
 
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { scene } from "./support/scene.mjs";
 
 const PNG = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
@@ -110,4 +111,23 @@ scene("a text that is too long becomes a file", async (its) => {
   const [{ path }] = puppet.run.parts.filter(({ type }) => type === "file");
   assert.equal(await readFile(path, "utf8"), text);
   puppet.exit();
+});
+
+scene("a file that the agent gives stands in its answer, where it was given, over a reload", async (its) => {
+  const { chat, puppet } = await its.asked({ said: ["Here it is.\n\n"], shown: "Here it is." });
+  const { page } = chat;
+  const path = join(its.gateway.folder, "chart.png");
+  await writeFile(path, PNG);
+  puppet.tell({ call: "file", call_id: "f1", path });
+  await page.waitForSelector(".told > .files canvas:visible");
+  puppet.say("Look at the reef.");
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await page.reload();
+  await page.waitForSelector(".told > .files canvas:visible");
+  const steps = await page.locator(".told > :is(.answer, .files)").evaluateAll((all) => all.map((each) => each.className));
+  assert.deepEqual(steps, ["answer", "files", "answer"]);
+  const download = page.waitForEvent("download");
+  await page.click(".told > .files button");
+  assert.deepEqual(await readFile(await (await download).path()), PNG);
 });

@@ -11,8 +11,8 @@ import { Network } from "./network.mjs";
 import { Stage } from "./stage.mjs";
 
 const PYTHON = "/usr/bin/python3";
-const WAIT_MS = 20_000; // for what must happen at once; a machine may be busy
-const TEST_MS = 180_000;
+const WAIT_MS = 40_000; // for what must happen at once; a machine may be busy
+const TEST_MS = 300_000;
 const NETWORK_TROUBLE = /^WebSocket connection to .* failed|net::ERR_/;
 
 const fixture = (name) => fileURLToPath(new URL(`../fixtures/${name}`, import.meta.url));
