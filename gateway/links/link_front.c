@@ -187,7 +187,7 @@ static void lose_away(struct away *a, enum close_code code)
 {
     struct session *s = a->session;
     free_away(a);
-    away_lost(s, code);
+    away_lost(s, (int)code);
 }
 
 static void take_front_room(struct away *a, uint64_t n)
