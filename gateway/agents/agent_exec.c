@@ -18,11 +18,11 @@
 static void exec_cancel(struct run *run)
 {
     struct run *r = exec_run_of(run);
-    if (r->state != EXEC_RUNNING)
+    if (r->state != EXEC_RUNNING || r->term_sent)
         return;
     if (!r->cancelled && r->feed == EXEC_FEED_RUN)
         input_put(&r->input, STR("{\"type\":\"cancel\"}"), SIZE_MAX, HOLD_SAID_CANCEL);
-    r->cancelled = true;
+    r->cancelled = r->term_sent = true;
     supervisor_send(r->control.fd, SUPERVISOR_TERM);
     supervisor_wake(r->pidfd.fd);
     if (r->kept)

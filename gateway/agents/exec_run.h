@@ -30,8 +30,9 @@ struct run {
     enum exec_feed feed;
 
     bool paused;
-    bool handing; /* on_line is on the stack */
-    bool cancelled;
+    bool handing;   /* on_line is on the stack */
+    bool cancelled; /* its agent was told, maybe by an earlier gateway */
+    bool term_sent; /* SIGTERM was sent, by this one: once */
     bool freed;
     bool reported;
     struct supervisor_report report;
