@@ -122,6 +122,19 @@ test("Responses: input_image and input_file", async () => {
   ];
   const response = await client.responses.create({ model: "reads", input: [{ role: "user", content }] });
   assert.deepEqual(JSON.parse(response.output_text), seen);
+
+  const told = [];
+  const stream = client.responses.stream({ model: "reads", input: "look" });
+  stream.on("response.output_text.annotation.added", ({ annotation }) => void told.push(annotation));
+  const cited = ({ output }) => output.flatMap((item) => (item.content ?? []).flatMap((part) => part.annotations));
+  const streamed = await stream.finalResponse();
+  for (const citations of [told, cited(streamed), cited(response), cited(await client.responses.retrieve(response.id))]) {
+    assert.equal(citations.length, 1);
+    const [{ type, container_id, file_id, filename }] = citations;
+    assert.deepEqual([type, filename], ["container_file_citation", "gift.txt"]);
+    const file = await client.containers.files.content.retrieve(file_id, { container_id });
+    assert.equal(await file.text(), "a gift");
+  }
 });
 
 test("AG-UI: parts with a source", async () => {
