@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "gateway/agents/acp_files.h"
+#include "gateway/agents/acp_gifts.h"
 #include "gateway/agents/acp_terminals.h"
 #include "gateway/agents/program_session.h"
 #include "gateway/agents/recap.h"
@@ -22,7 +23,8 @@
  *   is broken) never comes into the pool: its run's free closes it, or, when it ends in the pool,
  *   its timer, since nothing is freed from inside a callback of its own.
  * - All that is written and said goes through acp_flush: first the program's answers, then the
- *   task's lines, then the end of the turn. */
+ *   task's lines, then its files, then the end of the turn.  What comes while a file is stored
+ *   waits for that. */
 
 #define ACP_MAGIC 0x00616370u
 #define ACP_LINE (32 * 1024 * 1024)  /* bytes: what the protocol's own library takes */
@@ -39,6 +41,7 @@ struct acp_process {
     struct acp acp;
     struct acp_folder folder;
     struct acp_shell shell;
+    struct acp_gifts gifts;
     char *owner, *conversation_id;
     char task_id[TASK_ID_LEN + 1]; /* its last turn */
     uv_timer_t timer; /* in a turn: half of the grace; in the pool: keep_ms; spent: 0 */
@@ -90,6 +93,7 @@ static void acp_close(struct acp_process *p)
 {
     acp_leave_list(p);
     agent_exec_ops.free(p->inner);
+    acp_gifts_clear(&p->gifts);
     acp_shell_close(&p->shell);
     acp_done(&p->acp);
     acp_folder_close(&p->folder);
@@ -167,14 +171,36 @@ static bool acp_flush(struct acp_process *p)
 {
     bool good = acp_write(p);
     acp_keep_session(p);
-    bool wants_more = acp_say(p);
     if (!good)
         p->spent = true;
+    if (acp_gifts_are_open(&p->gifts))
+        return false;
+    bool wants_more = acp_say(p);
+    acp_gifts_take(&p->gifts, &p->acp);
+    if (acp_gifts_are_open(&p->gifts))
+        return false;
     if (p->acp.turn == ACP_DONE)
         acp_tell_end(p, RUN_DONE, STR(""));
     else if (p->acp.turn == ACP_FAILED)
         acp_tell_end(p, RUN_FAILED, buf_str(&p->acp.failure));
     return wants_more;
+}
+
+static void acp_on_file(void *arg, struct str data)
+{
+    struct acp_process *p = process_of(arg);
+    if (p->run && !p->run->ended)
+        (void)p->run->events.on_event(p->run->task, &(struct agent_line){.kind = LINE_EVENT,
+                                                                         .event = EVENT_FILE,
+                                                                         .data = data,
+                                                                         .timeout_s = -1});
+}
+
+static void acp_on_files(void *arg)
+{
+    struct acp_process *p = process_of(arg);
+    if (acp_flush(p) && !p->spent)
+        agent_exec_ops.unpause(p->inner);
 }
 
 static bool acp_on_line(void *task, struct str line)
@@ -193,8 +219,10 @@ static void acp_on_end(void *task, enum run_end end, struct str text)
     p->spent = true;
     if (end == RUN_DONE)
         text = STR("it has ended before its turn");
-    if (!acp_begin_anew(p))
-        acp_tell_end(p, RUN_FAILED, text);
+    if (!acp_begin_anew(p)) {
+        acp_lost(&p->acp, text);
+        (void)acp_flush(p);
+    }
     if (!p->run)
         uv_timer_start(&p->timer, acp_on_timer, 0, 0);
 }
@@ -279,16 +307,28 @@ static bool acp_launch(struct acp_process *p, const struct run_spec *spec, char 
 
 static void acp_begin_run(struct acp_process *p, struct acp_run *r)
 {
+    p->gifts.task_id = str_of(p->task_id);
     p->run = r;
     r->process = p;
     list_push(&p->s->busy, &p->node);
 }
 
-static void acp_ask(struct acp_process *p, struct str input, struct str recap)
+static void acp_ask(struct acp_process *p, struct str input, struct str recap, struct str files)
 {
-    acp_prompt(&p->acp, input, recap);
+    acp_prompt(&p->acp, input, recap, files);
     if (!acp_write(p))
         p->spent = true; /* its end is told by its exit */
+}
+
+static void acp_open_gifts(struct acp_process *p)
+{
+    acp_gifts_init(&p->gifts);
+    p->gifts.lender = p->s->exec.lender;
+    p->gifts.owner = str_of(p->owner);
+    p->gifts.conversation_id = str_of(p->conversation_id);
+    p->gifts.told = acp_on_file;
+    p->gifts.done = acp_on_files;
+    p->gifts.arg = p;
 }
 
 static struct acp_process *acp_process_new(struct acp_settings *s, const struct run_spec *spec,
@@ -300,6 +340,7 @@ static struct acp_process *acp_process_new(struct acp_settings *s, const struct 
     p->owner = xstrdup(spec->owner.p ? spec->owner : STR(""));
     p->conversation_id = xstrdup(spec->conversation_id);
     p->folder.fd = -1;
+    acp_open_gifts(p);
     acp_open_shell(p);
     uv_timer_init(s->exec.loop, &p->timer);
     p->timer.data = p;
@@ -321,11 +362,13 @@ static bool acp_begin_anew(struct acp_process *p)
     struct acp_process *next = acp_process_new(p->s, &spec, error);
     if (!next)
         return false;
-    acp_begin_run(next, p->run);
     memcpy(next->task_id, p->task_id, sizeof next->task_id);
+    acp_begin_run(next, p->run);
     p->run = NULL;
     acp_leave_list(p);
-    acp_ask(next, buf_str(&p->acp.input), buf_str(&p->acp.recap));
+    next->folder.lent = p->folder.lent;
+    p->folder.lent = (struct buf){0};
+    acp_ask(next, buf_str(&p->acp.input), buf_str(&p->acp.recap), buf_str(&p->acp.files));
     return true;
 }
 
@@ -365,6 +408,7 @@ static void acp_to_pool(struct acp_process *p)
 {
     struct acp_settings *s = p->s;
     p->run = NULL;
+    acp_gifts_clear(&p->gifts);
     uv_timer_stop(&p->timer);
     acp_leave_list(p);
     if (p->spent || p->acp.broken || p->acp.turn == ACP_RUNNING || s->keep == 0 ||
@@ -412,20 +456,28 @@ static struct run *acp_start(void *settings, const struct run_spec *spec,
                              const struct run_events *events, void *task, char *ret_error)
 {
     struct acp_settings *s = settings;
-    struct buf recap = {0};
-    struct acp_process *p = acp_from_pool(s, spec);
-    if (!p)
-        p = acp_process_new(s, spec, ret_error);
-    if (!p)
+    struct buf recap = {0}, files = {0}, paths = {0};
+    struct acp_process *p = NULL;
+    if (acp_gifts_lend(s->exec.lender, spec, &files, &paths, ret_error)) {
+        p = acp_from_pool(s, spec);
+        p = p ? p : acp_process_new(s, spec, ret_error);
+    }
+    if (!p) {
+        buf_done(&files);
+        buf_done(&paths);
         return NULL;
+    }
+    buf_done(&p->folder.lent);
+    p->folder.lent = paths;
     struct acp_run *r = xcalloc(sizeof *r);
     *r = (struct acp_run){.magic = ACP_MAGIC, .events = *events, .task = task};
-    acp_begin_run(p, r);
     snprintf(p->task_id, sizeof p->task_id, "%.*s", (int)spec->task_id.n, spec->task_id.p);
+    acp_begin_run(p, r);
     p->kept = false;
     recap_put(&recap, spec->history, spec->input);
-    acp_ask(p, spec->input, buf_str(&recap));
+    acp_ask(p, spec->input, buf_str(&recap), buf_str(&files));
     buf_done(&recap);
+    buf_done(&files);
     return (struct run *)r;
 }
 
@@ -474,6 +526,12 @@ static void acp_free(struct run *run)
     free(r);
 }
 
+static void acp_settled(void *settings, struct str task_id)
+{
+    const struct acp_settings *s = settings;
+    agent_exec_ops.settled((void *)&s->exec, task_id);
+}
+
 const struct agent_ops agent_acp_ops = {
     .kind = "acp",
     .start = acp_start,
@@ -483,4 +541,5 @@ const struct agent_ops agent_acp_ops = {
     .is_deaf = acp_is_deaf,
     .unpause = acp_unpause,
     .free = acp_free,
+    .settled = acp_settled,
 };
