@@ -1,2 +1,2 @@
-# Of the image's entrypoint, when the primary is new: the standby may copy it.
+# The entrypoint of the image runs this for a new primary: the standby may copy it.
 echo "host replication holdfast all scram-sha-256" >>"$PGDATA/pg_hba.conf"
