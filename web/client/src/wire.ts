@@ -97,6 +97,8 @@ export interface ConversationSummary {
   title?: string;
   updated_at: number;
   running?: number;
+  pinned?: boolean;
+  archived?: boolean;
 }
 
 export interface BackgroundResult {
@@ -248,7 +250,7 @@ export interface RequestFields {
   tasks: ConversationRef & Page & { status?: TaskStatus };
   history: ConversationRef & Page & { all?: boolean };
   branch: ConversationRef & { message_id: string };
-  conversations: Page;
+  conversations: Page & { pinned?: boolean; archived?: boolean };
   title: ConversationRef & { title: string };
   delete: ConversationRef;
   results: ConversationRef & Page;
