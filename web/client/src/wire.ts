@@ -101,6 +101,40 @@ export interface ConversationSummary {
   archived?: boolean;
 }
 
+/** What was found in a text: the place and the length of each, in characters (code points). */
+export type Matches = readonly (readonly [number, number])[];
+
+export interface FoundConversation extends ConversationSummary {
+  /** In `title`. */
+  matches: Matches;
+}
+
+export interface FoundMessage {
+  conversation_id: string;
+  message_id: string;
+  task_id?: string;
+  role: Message["role"];
+  created_at: number;
+  /** At most 160 characters around what was found first. */
+  text: string;
+  matches: Matches;
+}
+
+/** `answer`: to the questions of tasks. */
+export type Right = "read" | "ask" | "answer" | "cancel";
+
+export interface Share {
+  share_id: string;
+  conversation_id: string;
+  /** Missing: all of the conversation. */
+  task_id?: string;
+  rights: readonly Right[];
+  /** In whose name is asked; missing in a link. */
+  actor?: string;
+  created_at: number;
+  expires_at: number;
+}
+
 export interface BackgroundResult {
   task_id: string;
   status: TaskStatus;
@@ -251,10 +285,17 @@ export interface RequestFields {
   history: ConversationRef & Page & { all?: boolean };
   branch: ConversationRef & { message_id: string };
   conversations: Page & { pinned?: boolean; archived?: boolean };
+  search: Page & { query: string };
   title: ConversationRef & { title: string };
+  pin: ConversationRef & { pinned: boolean };
+  archive: ConversationRef & { archived: boolean };
   delete: ConversationRef;
   results: ConversationRef & Page;
   ack: ConversationRef & { task_ids: string[] };
+  share: ConversationRef & { task_id?: string; rights?: readonly Right[]; actor?: string; expires_at?: number };
+  shares: Page & Partial<ConversationRef>;
+  unshare: { share_id: string };
+  handover: Record<never, never>;
   ping: Record<never, never>;
 }
 
@@ -280,10 +321,23 @@ export interface Replies {
   history: { type: "history"; messages: Message[]; more?: boolean };
   branch: { type: "branch"; conversation_id: string } & Branch;
   conversations: { type: "conversations"; conversations: ConversationSummary[]; more?: boolean };
+  search: {
+    type: "found";
+    conversations?: FoundConversation[];
+    messages: FoundMessage[];
+    more?: boolean;
+    before?: string;
+  };
   title: Ok;
+  pin: Ok;
+  archive: Ok;
   delete: Ok;
   results: { type: "results"; results: BackgroundResult[]; more?: boolean };
   ack: Ok & { acked: number };
+  share: { type: "shared"; share: Share; token: string };
+  shares: { type: "share_list"; shares: Share[]; more?: boolean };
+  unshare: Ok;
+  handover: { type: "handover"; code: string; expires_at: number };
   ping: { type: "pong"; ts: number };
 }
 
@@ -310,6 +364,15 @@ export interface Welcome {
   server?: { name: string; version: string };
   agents?: Agent[];
   limits?: { message_bytes?: number; tasks_per_owner?: number; heartbeat_ms?: number };
+  /** Of a narrowed token: all that it is good for. */
+  rights?: { conversations: readonly Narrowed[]; actor?: string };
+}
+
+export interface Narrowed {
+  id?: string;
+  prefix?: string;
+  task_id?: string;
+  rights: readonly Right[];
 }
 
 /** Lines that the gateway sends unasked. */
