@@ -1,12 +1,16 @@
 /** gateway.ts -- the page's one connection, to the gateway that served it. */
 
 import { connect } from "@holdfast/client";
+import { broughtBy } from "@holdfast/client/sharing";
 import { diagnose } from "@holdfast/client/trouble";
 import { link } from "./rights";
 import { WireLog } from "./wire";
 
 const url = new URL("v1/ws", document.baseURI);
 url.protocol = url.protocol.replace("http", "ws");
+
+/** The address of the page itself. */
+export const home = new URL(".", document.baseURI).href;
 
 /** The address of the connection. */
 export const address = url.href;
@@ -69,10 +73,7 @@ export const gateway = connect(url, {
 });
 
 // A link, and the code of another device, are for a page that begins anew.
-const isOfPage = (hash: string) => /^#(share|handover)=/.test(hash);
-let hash = location.hash;
-addEventListener("hashchange", () => {
-  const began = hash;
-  hash = location.hash;
-  if (hash !== began && (isOfPage(hash) || isOfPage(began))) location.reload();
+const brings = (address: string) => Object.keys(broughtBy(address)).length > 0;
+addEventListener("hashchange", ({ oldURL, newURL }) => {
+  if (brings(oldURL) || brings(newURL)) location.reload();
 });

@@ -1,6 +1,7 @@
 /** rights.ts -- a link that somebody shared: its token is in the page's address, after `#share=`. */
 
-export type Right = "read" | "ask" | "answer" | "cancel";
+import type { Right } from "@holdfast/client";
+import { broughtBy } from "@holdfast/client/sharing";
 
 export interface Link {
   token: string;
@@ -10,11 +11,9 @@ export interface Link {
   actor: string;
 }
 
-const ADDRESS = /^#share=([\w.-]+)$/;
-
 /** A token as it describes itself; the gateway is the one who checks it. */
-export function linkOf(hash: string): Link | null {
-  const token = ADDRESS.exec(hash)?.[1];
+export function linkOf(address: string): Link | null {
+  const { share: token } = broughtBy(address);
   if (!token) return null;
   try {
     const claims = JSON.parse(atob(token.split(".")[1]!.replaceAll("-", "+").replaceAll("_", "/")));
@@ -26,7 +25,7 @@ export function linkOf(hash: string): Link | null {
   }
 }
 
-export const link = linkOf(location.hash);
+export const link = linkOf(location.href);
 
 /** Whether this page may do it: one's own may do everything. */
 export const may = (right: Right) => link === null || link.rights.includes(right);

@@ -1,36 +1,8 @@
-/** search.ts -- finds an owner's messages and titles, and goes to what was found. */
+/** search.ts -- goes to a message that was found. */
 
 import type { Conversation } from "@holdfast/client";
 import { choose } from "@holdfast/client/branches";
-import { ask } from "./ask";
 import { gateway } from "./gateway";
-
-/** Places of what was searched: where each begins, and how many characters it has. */
-export type Matches = readonly (readonly [number, number])[];
-
-export interface FoundMessage {
-  conversation_id: string;
-  message_id: string;
-  task_id?: string;
-  role: "user" | "assistant" | "system";
-  created_at: number;
-  text: string;
-  matches: Matches;
-}
-
-export interface FoundConversation {
-  conversation_id: string;
-  title: string;
-  updated_at: number;
-  matches: Matches;
-}
-
-export interface Found {
-  conversations: readonly FoundConversation[];
-  messages: readonly FoundMessage[];
-  more: boolean;
-  before?: string;
-}
 
 export const MOST = 256; // bytes of a query
 
@@ -39,43 +11,6 @@ export function queryOf(text: string): string {
   let query = text.trim();
   while (new TextEncoder().encode(query).length > MOST) query = [...query].slice(0, -1).join("");
   return query;
-}
-
-const NONE: Found = { conversations: [], messages: [], more: false };
-
-/** More of what was found before; without that, from the beginning. */
-export async function search(query: string, before: Found = NONE): Promise<Found> {
-  const found = await ask<Partial<Found>>("search", { query, limit: 30, ...(before.before && { before: before.before }) });
-  const { conversations = [], messages = [], more = false } = found;
-  return {
-    conversations: [...before.conversations, ...conversations],
-    messages: [...before.messages, ...messages],
-    more,
-    before: found.before,
-  };
-}
-
-export interface Piece {
-  text: string;
-  isMatch: boolean;
-}
-
-/** A text in pieces, those that match and those between. Places count characters, not units of UTF-16. */
-export function piecesOf(text: string, matches: Matches = []): Piece[] {
-  const signs = [...text];
-  const pieces: Piece[] = [];
-  const add = (from: number, to: number, isMatch: boolean) => {
-    if (to > from) pieces.push({ text: signs.slice(from, to).join(""), isMatch });
-  };
-  let done = 0;
-  for (const [at, length] of matches.toSorted(([a], [b]) => a - b)) {
-    const from = Math.max(at, done);
-    add(done, from, false);
-    add(from, at + length, true);
-    done = Math.max(done, at + length);
-  }
-  add(done, signs.length, false);
-  return pieces;
 }
 
 const PAGE = 200; // messages of a request

@@ -1,9 +1,11 @@
 /** Arrival.tsx -- the page of a device to which another one hands over: it asks before it takes anything. */
 
+import { MemoryStore } from "@holdfast/client";
+import { takeOver } from "@holdfast/client/sharing";
 import { useEffect, useState } from "react";
-import { gateway, keepHanded } from "../gateway";
+import { address, gateway, keepHanded } from "../gateway";
 import { usePage } from "../page";
-import { takeOver } from "../share";
+import { sentenceOf, type Wrong } from "../trouble";
 import { useWatched } from "../watch";
 import { plural } from "../words";
 import { Mark } from "./Mark";
@@ -24,11 +26,12 @@ export function Arrival({ code }: { code: string }) {
   const take = async () => {
     setBusy(true);
     try {
-      const token = await takeOver(code);
-      if (token) return keepHanded(token);
-      setWrong("This code is good no more: it works once, and for two minutes. Make another one.");
-    } catch {
-      setWrong("The gateway does not answer. Try again.");
+      // This browser's own guest stays where it is kept.
+      return keepHanded(await takeOver(address, code, { store: new MemoryStore() }));
+    } catch (error) {
+      const { code: why = "" } = error as Wrong;
+      if (why === "not_found") setWrong("This code is good no more: it works once, and for two minutes. Make another one.");
+      else setWrong(why === "" ? "The gateway does not answer. Try again." : sentenceOf(error as Wrong));
     }
     setBusy(false);
   };

@@ -1,7 +1,6 @@
 /** ConversationMenu.tsx -- what can be done with a conversation: one menu, and its dialogs, for the whole page. */
 
 import { useEffect, useRef, useState, type KeyboardEvent } from "react";
-import { ask } from "../ask";
 import { exportConversation, type Form } from "../export";
 import { gateway } from "../gateway";
 import { sentenceOf, type Wrong } from "../trouble";
@@ -31,8 +30,8 @@ interface Props {
   share(target: Target): void;
 }
 
-const pin = (conversation_id: string, pinned: boolean) => ask("pin", { conversation_id, pinned });
-const archive = (conversation_id: string, archived: boolean) => ask("archive", { conversation_id, archived });
+const pin = (conversation_id: string, pinned: boolean) => gateway.request("pin", { conversation_id, pinned });
+const archive = (conversation_id: string, archived: boolean) => gateway.request("archive", { conversation_id, archived });
 
 const GAP = 4; // px between the button and the menu
 

@@ -1,8 +1,8 @@
 /** Handover.tsx -- a code for another device: it shows the same conversations there. */
 
+import { handover, linkTo } from "@holdfast/client/sharing";
 import { useEffect, useRef, useState } from "react";
-import { handedToken, keepHanded } from "../gateway";
-import { handOver } from "../share";
+import { gateway, handedToken, home, keepHanded } from "../gateway";
 import { sentenceOf, type Wrong } from "../trouble";
 import { CopyButton } from "./CopyButton";
 import { Code } from "./Code";
@@ -38,13 +38,14 @@ export function Handover({ isOpen, close }: Props) {
 const LOCAL = /^(localhost|127\.|\[::1\])/;
 
 function Offer() {
-  const [offer, setOffer] = useState<Awaited<ReturnType<typeof handOver>> | null>(null);
+  const [offer, setOffer] = useState<{ address: string; expires_at: number } | null>(null);
   const [left, setLeft] = useState(0); // seconds
   const [wrong, setWrong] = useState("");
   const make = () => {
     setOffer(null);
-    handOver().then(setOffer, (error: Wrong) =>
-      setWrong(error.code === "unsupported" ? "This gateway hands nothing over." : sentenceOf(error)),
+    handover(gateway).then(
+      ({ code, expires_at }) => setOffer({ address: linkTo(home, { handover: code }), expires_at }),
+      (error: Wrong) => setWrong(error.code === "unsupported" ? "This gateway hands nothing over." : sentenceOf(error)),
     );
   };
   useEffect(make, []);

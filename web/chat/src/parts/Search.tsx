@@ -1,14 +1,17 @@
 /** Search.tsx -- the field that searches all conversations, and what it has found. */
 
-import { useEffect, useState } from "react";
+import type { FoundConversation, FoundMessage } from "@holdfast/client";
+import { marked, search } from "@holdfast/client/search";
+import { useEffect, useRef, useState } from "react";
 import { gateway } from "../gateway";
-import { piecesOf, queryOf, search, type Found, type Matches } from "../search";
+import { queryOf } from "../search";
 import { sentenceOf, type Wrong } from "../trouble";
 import { useWatched } from "../watch";
 import { timeAgo } from "../words";
 import { Icon } from "./Icon";
 
 const PAUSE_MS = 250; // after the last key
+const PAGE = 30; // messages
 
 /** A message that was found. */
 export interface Target {
@@ -44,41 +47,50 @@ export function SearchField({ text, change }: FieldProps) {
   );
 }
 
+interface Found {
+  conversations: readonly FoundConversation[];
+  messages: readonly FoundMessage[];
+  more: boolean;
+}
+
+const NONE: Found = { conversations: [], messages: [], more: false };
+
 /** The finds for the query, once its writer pauses; null while nothing is known. */
 function useFound(query: string) {
   const [found, setFound] = useState<Found | null>(null);
   const [wrong, setWrong] = useState("");
+  const pages = useRef<ReturnType<typeof search>>(null);
   const { state } = useWatched(gateway);
   const isLive = state === "live";
-  const load = (before?: Found) =>
-    search(query, before).then(
-      (its) => ({ its, why: "" }),
-      (error: Wrong) => ({ its: null, why: error.code === "unsupported" ? "This gateway cannot search." : sentenceOf(error) }),
-    );
+  const load = async (its: ReturnType<typeof search>, before: Found) => {
+    try {
+      const { value } = await its.next();
+      if (its !== pages.current) return; // another query by now
+      const { conversations = [], messages = [], more = false } = value ?? {};
+      setFound({
+        conversations: [...before.conversations, ...conversations],
+        messages: [...before.messages, ...messages],
+        more,
+      });
+      setWrong("");
+    } catch (error) {
+      if (its === pages.current) setWrong((error as Wrong).code === "unsupported" ? "This gateway cannot search." : sentenceOf(error as Wrong));
+    }
+  };
   useEffect(() => {
     if (query === "" || !isLive) return;
-    let current = true;
-    const timer = setTimeout(async () => {
-      const { its, why } = await load();
-      if (!current) return;
-      setFound(its);
-      setWrong(why);
+    const timer = setTimeout(() => {
+      pages.current = search(gateway, query, { limit: PAGE });
+      void load(pages.current, NONE);
     }, PAUSE_MS);
-    return () => {
-      current = false;
-      clearTimeout(timer);
-    };
+    return () => clearTimeout(timer);
   }, [query, isLive]);
-  const further = async () => {
-    const { its, why } = await load(found!);
-    if (its) setFound(its);
-    setWrong(why);
-  };
+  const further = () => void (pages.current && found && load(pages.current, found));
   return { found, wrong: isLive ? wrong : "There is no connection.", further };
 }
 
-export function Marked({ text, matches }: { text: string; matches: Matches }) {
-  return piecesOf(text, matches).map(({ text: piece, isMatch }, at) => (isMatch ? <mark key={at}>{piece}</mark> : piece));
+function Marked({ text, matches }: { text: string; matches: FoundMessage["matches"] }) {
+  return marked(text, matches).map(({ text: piece, isMatch }, at) => (isMatch ? <mark key={at}>{piece}</mark> : piece));
 }
 
 interface Props {
@@ -108,7 +120,7 @@ export function SearchResults({ text, go, leave }: Props) {
               <a href={`#${conversation_id}`} onClick={leave}>
                 <span className="head">
                   <strong>
-                    <Marked text={title} matches={matches} />
+                    <Marked text={title ?? ""} matches={matches} />
                   </strong>
                   <time>{timeAgo(updated_at)}</time>
                 </span>
@@ -137,7 +149,7 @@ export function SearchResults({ text, go, leave }: Props) {
         </ul>
       )}
       {wrong === "" && found?.more && (
-        <button id="further" type="button" className="quiet" onClick={() => void further()}>
+        <button id="further" type="button" className="quiet" onClick={further}>
           {isEmpty ? "Nothing so far: search further back" : "Search further back"}
         </button>
       )}

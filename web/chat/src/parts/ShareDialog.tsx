@@ -1,14 +1,16 @@
 /** ShareDialog.tsx -- the links to one conversation: makes one, and takes others back. */
 
+import type { Right, Share } from "@holdfast/client";
+import { linkTo, share, shares, unshare } from "@holdfast/client/sharing";
 import { useCallback, useEffect, useRef, useState, type FormEvent } from "react";
-import type { Right } from "../rights";
-import { share, sharesOf, unshare, type Share } from "../share";
+import { gateway, home } from "../gateway";
 import { sentenceOf, type Wrong } from "../trouble";
 import { clock } from "../words";
 import { CopyButton } from "./CopyButton";
 import { Icon } from "./Icon";
 
 const DAY_MS = 86_400_000;
+const MINUTE_MS = 60_000; // so that a year is none too long for the gateway's clock
 const LASTS = { "a day": 1, "a week": 7, "a month": 30, "a year": 365 };
 const WRITER: readonly Right[] = ["read", "ask", "answer", "cancel"];
 
@@ -43,12 +45,16 @@ function Links({ id, title }: { id: string; title: string }) {
   const fail = (error: Wrong) =>
     setWrong(error.code === "unsupported" ? "This gateway shares nothing." : sentenceOf(error));
   const look = useCallback(() => {
-    sharesOf(id).then(setList, fail);
+    shares(gateway, id).then(setList, fail);
   }, [id]);
   useEffect(look, [look]);
   const make = (rights: readonly Right[], actor: string, days: number) =>
-    share(id, rights, actor, Date.now() + days * DAY_MS - 60_000).then((address) => (setWrong(""), setMade(address), look()), fail);
-  const revoke = (its: Share) => unshare(its.share_id).then(() => (setMade(""), look()), fail);
+    share(gateway, id, { rights, expires_at: Date.now() + days * DAY_MS - MINUTE_MS, ...(actor && { actor }) }).then(({ token }) => {
+      setWrong("");
+      setMade(linkTo(home, { share: token }));
+      look();
+    }, fail);
+  const revoke = (its: Share) => unshare(gateway, its.share_id).then(() => (setMade(""), look()), fail);
   return (
     <>
       <h2>Share “{title}”</h2>
