@@ -9,7 +9,7 @@ export interface SearchOptions {
 }
 
 /**
- * What was found, newest first, a page at each step; the first page has the conversations whose
+ * Gives all that was found, newest first, a page at each step; the first page has the conversations whose
  * titles have it.  A later page without a message is not given: the gateway goes on looking.
  */
 export async function* search(

@@ -23,7 +23,7 @@ export function share(
   return client.request("share", { ...options, conversation_id: conversationId }, { kept: false });
 }
 
-/** All that are good still, newest first; with an id those of one conversation. */
+/** All that are good still, newest first; with an id, those of one conversation. */
 export async function shares(client: Client, conversationId?: string): Promise<Share[]> {
   const all: Share[] = [];
   for (;;) {
@@ -75,7 +75,7 @@ export async function takeOver(url: string | URL, code: string, options: TakeOve
   return token;
 }
 
-/** What the address of a page may bring: in its fragment, which no server and no log sees. */
+/** The address of a page may bring this, in its fragment, which no server and no log sees. */
 export interface Brought {
   /** The token of a share. */
   share?: string;
@@ -90,7 +90,7 @@ export function linkTo(page: string | URL, its: Brought): string {
   return link.href;
 }
 
-/** What the address of this page brought. */
+/** Reads what the address of this page brought. */
 export function broughtBy(page: string | URL): Brought {
   const its = new URLSearchParams(new URL(page).hash.slice(1));
   const share = its.get("share");

@@ -101,7 +101,7 @@ export interface ConversationSummary {
   archived?: boolean;
 }
 
-/** What was found in a text: the place and the length of each, in characters (code points). */
+/** Places of what was found in a text: where it begins and the length of each, in characters (code points). */
 export type Matches = readonly (readonly [number, number])[];
 
 export interface FoundConversation extends ConversationSummary {
@@ -284,6 +284,7 @@ export interface RequestFields {
   tasks: ConversationRef & Page & { status?: TaskStatus };
   history: ConversationRef & Page & { all?: boolean };
   branch: ConversationRef & { message_id: string };
+  fork: ConversationRef & { message_id?: string; to?: string; title?: string };
   conversations: Page & { pinned?: boolean; archived?: boolean };
   search: Page & { query: string };
   title: ConversationRef & { title: string };
@@ -320,6 +321,7 @@ export interface Replies {
   tasks: { type: "tasks"; tasks: TaskSummary[]; more?: boolean };
   history: { type: "history"; messages: Message[]; more?: boolean };
   branch: { type: "branch"; conversation_id: string } & Branch;
+  fork: { type: "forked"; conversation_id: string; messages: number };
   conversations: { type: "conversations"; conversations: ConversationSummary[]; more?: boolean };
   search: {
     type: "found";
@@ -364,7 +366,7 @@ export interface Welcome {
   server?: { name: string; version: string };
   agents?: Agent[];
   limits?: { message_bytes?: number; tasks_per_owner?: number; heartbeat_ms?: number };
-  /** Of a narrowed token: all that it is good for. */
+  /** All that a narrowed token is good for. */
   rights?: { conversations: readonly Narrowed[]; actor?: string };
 }
 
