@@ -2,6 +2,7 @@
 
 import type { Conversation } from "@holdfast/client";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { hasFiles } from "./fieldfiles";
 import { attachmentsOf } from "./files";
 import { gateway } from "./gateway";
 import { watchForNews } from "./notify";
@@ -20,17 +21,28 @@ import { inOrder, Side } from "./parts/Side";
 import { SignIn } from "./parts/SignIn";
 import { Thread } from "./parts/Thread";
 import { inTray, Tray, useFresh } from "./parts/Tray";
+import { read, write as keep } from "./kept";
 import { usePage } from "./page";
 import { WhyNot } from "./parts/WhyNot";
 import { goTo, useConversationId } from "./route";
 import { useWatched } from "./watch";
+
+const NEW = "holdfast.new";
+
+/** A new one; after a reload the one whose files stand at the field. */
+function newConversation(): Conversation {
+  const kept = read(sessionStorage, NEW);
+  const conversation = gateway.conversation(kept && hasFiles(kept) ? kept : undefined);
+  keep(sessionStorage, NEW, conversation.id);
+  return conversation;
+}
 
 /** The conversation with this id, or one that begins with the first message, kept open. */
 function useOpen(id: string | null): Conversation {
   const unnamed = useRef<Conversation>(null);
   const conversation = useMemo(() => {
     if (id !== null) return gateway.conversation(id);
-    return (unnamed.current = gateway.conversation());
+    return (unnamed.current = newConversation());
   }, [id]);
   useEffect(() => {
     void conversation.open().catch(() => {});
