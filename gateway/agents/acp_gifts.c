@@ -148,16 +148,10 @@ static void put_lent(const struct js_doc *doc, uint32_t part, struct buf *files,
     buf_done(&type);
 }
 
-bool acp_gifts_lend(const struct lender *lender, const struct run_spec *spec, struct buf *files,
-                    struct buf *paths, char *ret_error)
+void acp_gifts_put_lent(struct str parts, struct buf *files, struct buf *paths)
 {
-    struct buf lent = {0};
     struct js_doc doc = {0};
-    if (!lender || !parts_have_file(spec->parts))
-        return true;
-    bool good =
-        lender->lend(lender->arg, spec->owner, spec->task_id, spec->parts, &lent, ret_error);
-    if (good && js_parse(&doc, lent.bytes, lent.len, JS_OURS)) {
+    if (parts.n > 0 && js_parse(&doc, parts.p, parts.n, JS_OURS)) {
         buf_putc(files, '[');
         for (uint32_t i = js_first(&doc, 0); i < js_end(&doc, 0); i = js_next(&doc, i)) {
             if (!js_get(&doc, i, "path"))
@@ -168,6 +162,4 @@ bool acp_gifts_lend(const struct lender *lender, const struct run_spec *spec, st
         buf_putc(files, ']');
     }
     js_done(&doc);
-    buf_done(&lent);
-    return good;
 }

@@ -33,9 +33,8 @@ static inline bool acp_gifts_are_open(const struct acp_gifts *g)
 }
 void acp_gifts_clear(struct acp_gifts *g);
 
-/* Appends the files of the task's message, as acp_prompt wants them, and each path with a NUL to
- * paths.  False with a sentence of 256 bytes. */
-bool acp_gifts_lend(const struct lender *lender, const struct run_spec *spec, struct buf *files,
-                    struct buf *paths, char *ret_error) MUST_USE;
+/* Appends the files among the parts that a lender made, as acp_prompt wants them, and each path
+ * with a NUL to paths. */
+void acp_gifts_put_lent(struct str parts, struct buf *files, struct buf *paths);
 
 #endif

@@ -11,6 +11,7 @@
 #include "gateway/agents/recap.h"
 #include "gateway/base/log.h"
 #include "gateway/processes/sandbox.h"
+#include "proto/parts.h"
 
 /* Design
  *
@@ -55,6 +56,8 @@ struct acp_run {
     struct run_events events;
     void *task;
     bool ended;
+    struct lending *lending; /* the message's files are on their way to lent */
+    struct buf lent;
 };
 
 static struct acp_process *process_of(void *arg)
@@ -313,9 +316,11 @@ static void acp_begin_run(struct acp_process *p, struct acp_run *r)
     list_push(&p->s->busy, &p->node);
 }
 
-static void acp_ask(struct acp_process *p, struct str input, struct str recap, struct str files)
+static void acp_ask(struct acp_process *p, struct str input, struct str recap,
+                    const struct buf *files)
 {
-    acp_prompt(&p->acp, input, recap, files);
+    struct str those = files->len ? buf_str(files) : STR("");
+    acp_prompt(&p->acp, input, recap, p->run->lending ? STR_NULL : those);
     if (!acp_write(p))
         p->spent = true; /* its end is told by its exit */
 }
@@ -368,7 +373,7 @@ static bool acp_begin_anew(struct acp_process *p)
     acp_leave_list(p);
     next->folder.lent = p->folder.lent;
     p->folder.lent = (struct buf){0};
-    acp_ask(next, buf_str(&p->acp.input), buf_str(&p->acp.recap), buf_str(&p->acp.files));
+    acp_ask(next, buf_str(&p->acp.input), buf_str(&p->acp.recap), &p->acp.files);
     return true;
 }
 
@@ -452,30 +457,70 @@ void agent_acp_close(struct acp_settings *s)
 
 /* --- the port --------------------------------------------------------------------------------- */
 
+static void acp_take_lent(struct acp_run *r, struct buf *files)
+{
+    acp_gifts_put_lent(buf_str(&r->lent), files, &r->process->folder.lent);
+    buf_done(&r->lent);
+}
+
+static void acp_on_lent(void *user, const char *why)
+{
+    struct acp_run *r = acp_run_of(user);
+    struct acp_process *p = r->process;
+    struct buf files = {0};
+    r->lending = NULL;
+    if (why) {
+        acp_lost(&p->acp, str_of(why));
+    } else {
+        acp_take_lent(r, &files);
+        acp_take_files(&p->acp, files.len ? buf_str(&files) : STR(""));
+    }
+    buf_done(&files);
+    (void)acp_flush(p);
+}
+
+static bool acp_lend(struct acp_run *r, const struct lender *lender, const struct run_spec *spec,
+                     char *ret_error)
+{
+    if (!lender || !parts_have_file(spec->parts))
+        return true;
+    return lender->lend(lender->arg, spec->owner, spec->task_id, spec->parts, &r->lent, acp_on_lent,
+                        r, &r->lending, ret_error);
+}
+
+static void acp_run_free(struct acp_run *r, const struct lender *lender)
+{
+    if (r->lending)
+        lender->drop_lending(r->lending);
+    buf_done(&r->lent);
+    r->magic = 0;
+    free(r);
+}
+
 static struct run *acp_start(void *settings, const struct run_spec *spec,
                              const struct run_events *events, void *task, char *ret_error)
 {
     struct acp_settings *s = settings;
-    struct buf recap = {0}, files = {0}, paths = {0};
+    struct buf recap = {0}, files = {0};
     struct acp_process *p = NULL;
-    if (acp_gifts_lend(s->exec.lender, spec, &files, &paths, ret_error)) {
+    struct acp_run *r = xcalloc(sizeof *r);
+    *r = (struct acp_run){.magic = ACP_MAGIC, .events = *events, .task = task};
+    if (acp_lend(r, s->exec.lender, spec, ret_error)) {
         p = acp_from_pool(s, spec);
         p = p ? p : acp_process_new(s, spec, ret_error);
     }
     if (!p) {
-        buf_done(&files);
-        buf_done(&paths);
+        acp_run_free(r, s->exec.lender);
         return NULL;
     }
-    buf_done(&p->folder.lent);
-    p->folder.lent = paths;
-    struct acp_run *r = xcalloc(sizeof *r);
-    *r = (struct acp_run){.magic = ACP_MAGIC, .events = *events, .task = task};
+    buf_clear(&p->folder.lent);
     snprintf(p->task_id, sizeof p->task_id, "%.*s", (int)spec->task_id.n, spec->task_id.p);
     acp_begin_run(p, r);
     p->kept = false;
     recap_put(&recap, spec->history, spec->input);
-    acp_ask(p, spec->input, buf_str(&recap), buf_str(&files));
+    if (!r->lending)
+        acp_take_lent(r, &files);
+    acp_ask(p, spec->input, buf_str(&recap), &files);
     buf_done(&recap);
     buf_done(&files);
     return (struct run *)r;
@@ -521,9 +566,9 @@ static void acp_free(struct run *run)
     if (!run)
         return;
     struct acp_run *r = acp_run_of(run);
+    const struct lender *lender = r->process->s->exec.lender;
     acp_to_pool(r->process);
-    r->magic = 0;
-    free(r);
+    acp_run_free(r, lender);
 }
 
 static void acp_settled(void *settings, struct str task_id)

@@ -311,8 +311,8 @@ static void put_result_content(const struct react_files *f, const struct model *
     buf_done(&images);
 }
 
-static void put_content(const struct react_files *f, const struct model *model,
-                        const struct js_doc *doc, uint32_t parts, struct buf *out)
+static void put_parts_content(const struct react_files *f, const struct model *model,
+                              const struct js_doc *doc, uint32_t parts, struct buf *out)
 {
     buf_putc(out, '[');
     for (uint32_t i = js_first(doc, parts); i < js_end(doc, parts); i = js_next(doc, i)) {
@@ -345,7 +345,7 @@ static void put_with_files(const struct react_files *f, const struct model *mode
         else if (is_result(doc, message))
             put_result_content(f, model, doc, parts, out);
         else
-            put_content(f, model, doc, parts, out);
+            put_parts_content(f, model, doc, parts, out);
     }
     buf_putc(out, '}');
 }

@@ -179,6 +179,16 @@ void acp_prompt(struct acp *a, struct str input, struct str recap, struct str fi
     buf_putstr(&a->input, input);
     buf_putstr(&a->recap, recap);
     buf_clear(&a->files);
+    a->waits_for_files = true;
+    if (files.p)
+        acp_take_files(a, files);
+}
+
+void acp_take_files(struct acp *a, struct str files)
+{
+    if (a->turn != ACP_RUNNING || !a->waits_for_files)
+        return;
+    a->waits_for_files = false;
     buf_putstr(&a->files, files);
     if (a->awaits == ACP_AWAITS_NOTHING)
         acp_send_prompt(a);
@@ -254,7 +264,7 @@ static void on_session(struct acp *a, uint32_t result)
         }
     }
     a->awaits = ACP_AWAITS_NOTHING;
-    if (a->turn == ACP_RUNNING)
+    if (a->turn == ACP_RUNNING && !a->waits_for_files)
         acp_send_prompt(a);
 }
 

@@ -104,6 +104,7 @@ struct acp {
     bool can_load, can_resume, can_mcp_http, can_image, has_authenticated;
     bool resumed; /* the session knows what was before */
     bool broken;
+    bool waits_for_files; /* the turn has begun, and its prompt is not sent */
 
     enum acp_turn turn;
     bool cancelled; /* by us */
@@ -132,8 +133,9 @@ struct acp {
 void acp_open(struct acp *a, const struct acp_options *o, struct str session);
 /* recap: the input and what was before, for a session that does not know it.  files: those of the
  * message, an array of {"name","media_type","size","path"}, images that may go along with "data";
- * "" for none. */
+ * "" for none, STR_NULL while they are on their way: then the prompt waits for acp_take_files. */
 void acp_prompt(struct acp *a, struct str input, struct str recap, struct str files);
+void acp_take_files(struct acp *a, struct str files); /* nothing, when no prompt waits for them */
 void acp_take(struct acp *a, struct str line);
 /* The program has ended: so has a turn that was not over. */
 void acp_lost(struct acp *a, struct str why);

@@ -105,6 +105,28 @@ static void test_acp_begins_with_initialize_and_a_prompt_waits(void **state)
     expect(&acp.out, PROMPT("4", "s", "more")); /* it knows what was before */
 }
 
+static void test_acp_prompt_waits_for_its_files(void **state)
+{
+    (void)state;
+    for (int later = 0; later < 2; later++) { /* than the session */
+        acp_done(&acp);
+        begin("", NULL);
+        acp_prompt(&acp, STR("go"), STR("all"), STR_NULL);
+        if (!later)
+            acp_take_files(&acp, STR(""));
+        take(CAN_NOTHING);
+        buf_clear(&acp.out);
+        take("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"sessionId\":\"s\"}}");
+        if (later) {
+            expect(&acp.out, "");
+            acp_take_files(&acp, STR(""));
+        }
+        expect(&acp.out, PROMPT("3", "s", "all"));
+        acp_take_files(&acp, STR("")); /* once */
+        expect(&acp.out, "");
+    }
+}
+
 static void test_acp_resumes_or_else_begins_anew(void **state)
 {
     (void)state;
@@ -421,6 +443,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_acp_hands_mcp_servers_on),
         TEST(test_acp_begins_with_initialize_and_a_prompt_waits),
+        TEST(test_acp_prompt_waits_for_its_files),
         TEST(test_acp_resumes_or_else_begins_anew),
         TEST(test_acp_drops_what_a_load_replays),
         TEST(test_acp_authenticates_once_and_only_by_the_named_method),
