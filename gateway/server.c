@@ -12,6 +12,7 @@
 #include "gateway/agents/agents.h"
 #include "gateway/agents/exec_kept.h"
 #include "gateway/audited.h"
+#include "gateway/auth/jwks.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/base/zone.h"
@@ -492,6 +493,9 @@ static bool server_start(struct server *s)
     if (!s->neighbours || !open_hub(s))
         return false;
     s->hub_is_open = true;
+    if (s->config->auth.jwks_url)
+        s->jwks = jwks_open(&s->hub.clock, s->fetcher, s->config->auth.jwks_url, s->config->data);
+    auth_set_jwks(s->front.auth, s->jwks);
     workers_start(s->workers);
     if (s->config->n_workers > 0)
         worker_ws_open(&s->front, s->workers);
@@ -545,6 +549,7 @@ static void server_stop(struct server *s)
     front_close(&s->front);
     neighbours_close(s->neighbours);
     mcp_stop(s->mcp);
+    jwks_close(s->jwks);
     if (s->hub_is_open) {
         workers_stop(s->workers);
         hub_done(&s->hub);
