@@ -3,8 +3,8 @@
  *   kept_agent LINES TURN BYTES
  *   kept_agent CALLS call
  *
- * A write comes when the pipe is empty, so each of the gateway's reads finds TURN lines.  The second
- * one calls the calculator so often, each time when it has heard the last result. */
+ * A write comes when the pipe is empty, so each of the gateway's reads finds TURN lines.  The
+ * second one calls the calculator so often, each time when it has heard the last result. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
