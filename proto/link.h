@@ -40,7 +40,11 @@
     X(LINK_REPLY, "reply", "ftb")           /* LINK_FOLLOWS…; error code or ""; a line */   \
     X(LINK_MOVED, "moved", "")              /* not carried out: this node is no home of it */ \
     X(LINK_PING, "ping", "")                                                                  \
-    X(LINK_PONG, "pong", "")
+    X(LINK_PONG, "pong", "")                                                                  \
+    X(LINK_PIPE, "pipe", "tt")  /* owner, client's address: HTTP follows */                   \
+    X(LINK_BYTES, "bytes", "b") /* of it, in either direction */                              \
+    X(LINK_TOOK, "took", "n")   /* so many of them are out */                                 \
+    X(LINK_END, "end", "")      /* of that pipe */
 
 enum link_kind {
     LINK_NOTHING,

@@ -154,14 +154,15 @@ void admin_close(struct front *f)
 
 /* Asks the socket itself: the vhost cannot be trusted, because the client's Host moves a connection
  * from one to another. */
+/* By the name of the socket that was connected to: one end of a pair (relay.h) has none. */
 bool admin_is(struct lws *wsi)
 {
     const struct front *f = lws_context_user(lws_get_context(wsi));
-    int domain = AF_INET;
-    socklen_t n = sizeof domain;
+    struct sockaddr_un at = {.sun_family = AF_INET};
+    socklen_t n = sizeof at;
     return f->admin_fd >= 0 &&
-           getsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 &&
-           domain == AF_UNIX;
+           getsockname(lws_get_socket_fd(wsi), (struct sockaddr *)&at, &n) == 0 &&
+           at.sun_family == AF_UNIX && n > offsetof(struct sockaddr_un, sun_path);
 }
 
 bool admin_claims(struct exchange *x, const char *path)
