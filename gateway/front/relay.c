@@ -66,7 +66,7 @@ static void put_arguments(struct lws *wsi, struct buf *out)
     free(pair);
 }
 
-static void put_head(struct exchange *x, const char *path, struct buf *out)
+static void put_request_head(struct exchange *x, const char *path, struct buf *out)
 {
     static const char *const methods[] = {[GET] = "GET",     [POST] = "POST", [DELETE] = "DELETE",
                                           [PATCH] = "PATCH", [HEAD] = "HEAD", [PUT] = "PUT"};
@@ -208,7 +208,7 @@ static void relay_open(struct exchange *x, const char *path)
     struct buf head = {0};
     struct relay *r = xcalloc(sizeof *r);
     r->x = x;
-    put_head(x, path, &head);
+    put_request_head(x, path, &head);
     x->own = r;
     x->route = &relay_route;
     x->hangs_up = true;
