@@ -39,13 +39,15 @@ static struct peer *peer_of_socket(struct front *f, int fd, const struct net_add
     return NULL;
 }
 
-void listener_take_linked(struct front *f, int fd, const struct net_address *named)
+void listener_take_linked(struct front *f, int fd, const struct net_address *named,
+                          bool is_operator)
 {
     lws_sock_file_fd_type socket = {.sockfd = fd};
     struct peer *peer = peer_of_socket(f, fd, named);
     if (!peer)
         return;
     peer->is_linked = true;
+    peer->is_operator = is_operator;
     /* Without TLS, which ends at the node that has the client. */
     struct lws *wsi =
         lws_adopt_descriptor_vhost(f->vhost, LWS_ADOPT_SOCKET | LWS_ADOPT_HTTP, socket, NULL, NULL);

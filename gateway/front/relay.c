@@ -202,37 +202,63 @@ static const struct exchange_kind relay_kind = {.begin = relay_begin,
 
 /* --- who is elsewhere ------------------------------------------------------------------------- */
 
-static void relay_open(struct exchange *x, const char *path)
+static void relay_open(struct exchange *x, struct str owner, const char *from, struct str head)
 {
     const struct pipe_port *pipes = x->front->pipes;
-    struct buf head = {0};
     struct relay *r = xcalloc(sizeof *r);
     r->x = x;
-    put_request_head(x, path, &head);
     x->own = r;
     x->route = &relay_route;
     x->hangs_up = true;
-    r->pipe =
-        pipes ? pipes->open(pipes->arg, str_of(x->owner->name), x->from, &relay_user, r) : NULL;
+    r->pipe = pipes ? pipes->open(pipes->arg, owner, from, &relay_user, r) : NULL;
     if (r->pipe)
-        (void)pipes->write(r->pipe, buf_str(&head));
+        (void)pipes->write(r->pipe, head);
     else
         http_api_fail(x, ERR_OVERLOADED, "the node that serves this owner cannot be reached now");
-    buf_done(&head);
+}
+
+/* Why an owner's exchange can be had neither here nor there; NULL: there. */
+static const char *why_nowhere(const struct exchange *x, struct str owner)
+{
+    const struct peer *peer = lws_get_opaque_user_data(x->wsi);
+    if (peer && peer->is_linked)
+        return "this owner is being moved to another node";
+    return home_is_away(x->front->hub, owner) ? NULL : "this owner is not served yet";
 }
 
 bool relay_takes(struct exchange *x, const char *path)
 {
-    struct hub *h = x->front->hub;
-    const struct peer *peer = lws_get_opaque_user_data(x->wsi);
+    struct buf head = {0};
     if (!x->route->kind || !x->route->kind->is_homes ||
-        slots_has(&h->open, slot_of(str_of(x->owner->name))))
+        slots_has(&x->front->hub->open, slot_of(str_of(x->owner->name))))
         return false;
-    if (peer && peer->is_linked)
-        http_api_fail(x, ERR_OVERLOADED, "this owner is being moved to another node");
-    else if (!home_is_away(h, str_of(x->owner->name)))
-        http_api_fail(x, ERR_OVERLOADED, "this owner is not served yet");
-    else
-        relay_open(x, path);
+    const char *why = why_nowhere(x, str_of(x->owner->name));
+    if (why) {
+        http_api_fail(x, ERR_OVERLOADED, why);
+        return true;
+    }
+    put_request_head(x, path, &head);
+    relay_open(x, str_of(x->owner->name), x->from, buf_str(&head));
+    buf_done(&head);
+    return true;
+}
+
+bool relay_order(struct exchange *x, struct str owner)
+{
+    struct buf order = {0};
+    if (slots_has(&x->front->hub->open, slot_of(owner)))
+        return false;
+    const char *why = why_nowhere(x, owner);
+    if (why) {
+        http_api_fail(x, ERR_OVERLOADED, why);
+        return true;
+    }
+    buf_putf(&order,
+             "POST %s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+             "content-type: application/json\r\ncontent-length: %zu\r\n\r\n",
+             x->route->pattern, x->body.len);
+    buf_putstr(&order, buf_str(&x->body));
+    relay_open(x, owner, NULL, buf_str(&order));
+    buf_done(&order);
     return true;
 }

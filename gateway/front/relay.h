@@ -24,7 +24,8 @@ struct pipe_user {
 /* To the homes of owners; the links' side of it. */
 struct pipe_port {
     void *arg;
-    /* NULL: the home cannot be reached.  from: the client's address, as text. */
+    /* NULL: the home cannot be reached.  from: the client's address, as text; NULL: it is an
+     * operator's. */
     struct pipe *(*open)(void *arg, struct str owner, const char *from,
                          const struct pipe_user *user, void *user_arg);
     bool (*write)(struct pipe *p, struct str bytes); /* all of it; false: no more for now */
@@ -35,5 +36,7 @@ struct pipe_port {
 /* When the owner is not served here: the exchange goes to the home, or was refused.  False: it is
  * for this node. */
 bool relay_takes(struct exchange *x, const char *path);
+/* The same of an operator's order about an owner, whose body is whole. */
+bool relay_order(struct exchange *x, struct str owner);
 
 #endif

@@ -78,8 +78,10 @@ static struct pipe *open_pipe(void *arg, struct str owner, const char *from,
     struct pipe *p = pipe_new(k, ++k->next_id);
     p->user = user;
     p->arg = user_arg;
-    link_say(
-        k, &(struct link_frame){.kind = LINK_PIPE, .id = p->on.id, .text = {owner, str_of(from)}});
+    link_say(k, &(struct link_frame){.kind = LINK_PIPE,
+                                     .id = p->on.id,
+                                     .flags = from ? 0 : LINK_IS_OPERATOR,
+                                     .text = {owner, from ? str_of(from) : STR("")}});
     return p;
 }
 
@@ -248,7 +250,7 @@ static void take_pipe(struct link *k, const struct link_frame *f)
     struct pipe *p = pipe_new(k, f->id);
     snprintf(from, sizeof from, "%.*s", (int)f->text[1].n, f->text[1].p);
     bool open = l->o.adopt && l->o.is_here(l->o.arg, f->text[0]) && k->pipes.n <= PIPES_MOST &&
-                open_socket(p, from);
+                open_socket(p, f->flags & LINK_IS_OPERATOR ? NULL : from);
     if (open)
         return;
     pipe_say(p, LINK_END, 0);

@@ -36,8 +36,8 @@ struct links_options {
     bool (*may_speak)(void *arg);
     /* Checks the token of a later hello; fills ret, or its error. */
     bool (*identify)(void *arg, struct str token, struct identity *ret);
-    /* Takes one end of a pair of sockets, over which a client elsewhere speaks HTTP.  NULL: pipes
-     * are refused. */
+    /* Takes one end of a pair of sockets, over which a client elsewhere speaks HTTP, from that
+     * address; NULL: an operator.  Pipes are refused without it. */
     void (*adopt)(void *arg, int fd, const char *from);
 };
 

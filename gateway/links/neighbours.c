@@ -46,7 +46,8 @@ static bool identify_later(void *arg, struct str token, struct identity *ret)
 static void adopt(void *arg, int fd, const char *from)
 {
     struct net_address at;
-    listener_take_linked(arg, fd, net_parse_address(str_of(from), &at) ? &at : NULL);
+    bool known = from && net_parse_address(str_of(from), &at);
+    listener_take_linked(arg, fd, known ? &at : NULL, from == NULL);
 }
 
 static bool stays(void *arg, uint64_t incarnation)
