@@ -12,6 +12,7 @@
 #include "gateway/front/http_files.h"
 #include "gateway/front/http_head.h"
 #include "gateway/front/lws_quirks.h"
+#include "gateway/front/relay.h"
 #include "gateway/front/tcp.h"
 
 #define LAST_EVENT_ID "last-event-id:"
@@ -489,8 +490,9 @@ int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, con
     }
     if (!is_welcome(x, from_cookie))
         return 0;
-    if (takes_pieces(x)) {
+    if (!relay_takes(x, path) && takes_pieces(x))
         x->route->kind->head(x);
+    if (takes_pieces(x)) {
         if (!x->answered && !x->waits)
             await_body(x);
     }
