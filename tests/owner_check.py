@@ -121,6 +121,7 @@ FACE_ROUTES = [
     ("Responses cancel", "POST", "/responses/resp_{id}/cancel", None, (404,)),
     ("Responses delete", "DELETE", "/responses/resp_{id}", None, (404,)),
     ("Responses create", "POST", "/responses", {"input": "x", "background": True, "previous_response_id": "resp_{id}"}, (404,)),
+    ("Responses file", "GET", "/containers/{c}/files/{t}/content", None, (404,)),
     ("OpenAI chat", "POST", "/chat/completions", {"conversation": "{c}", "messages": []}, (400,)),
     ("OpenAI models", "GET", "/models", None, (200,)),
     ("OpenAI model", "GET", "/models/{c}", None, (404,)),
