@@ -51,6 +51,8 @@ static const verb_fn verbs[N_VERBS] = {
     [VERB_ARCHIVE] = verb_archive,
     [VERB_SEARCH] = verb_search,
     [VERB_FORK] = verb_fork,
+    [VERB_IMPORT] = verb_import,
+    [VERB_EXPORT] = verb_export,
 };
 
 /* --- rights ----------------------------------------------------------------------------------- */
@@ -147,6 +149,7 @@ static void done(struct call *c)
     if (c->graft)
         c->conversation->grafting = NULL;
     graft_free(c->graft);
+    exporting_free(c->exporting);
     if (c->conversation)
         conversation_unref(c->conversation);
     owner_unref(c->hub, c->owner);

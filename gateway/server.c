@@ -22,6 +22,7 @@
 #include "gateway/fetch/fetch.h"
 #include "gateway/fetch/webhook.h"
 #include "gateway/files/files.h"
+#include "gateway/front/http_export.h"
 #include "gateway/front/http_files.h"
 #include "gateway/front/listener.h"
 #include "gateway/front/ws.h"
@@ -583,6 +584,7 @@ int server_run(const struct config *config)
     s->front.write_metrics = metrics_write;
     s->front.drain = begin_drain;
     s->front.metrics_arg = s;
+    http_export_init(&s->front);
     faces_init(&s->front);
     s->front.max_sockets = descriptors_fit(&fitted);
     strays_adopt();
