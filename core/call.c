@@ -113,8 +113,8 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
         c->req.actor = c->rights->actor;
     if ((h->o.told || h->o.home) && who->from)
         c->from = xstrdup(str_of(who->from));
-    if (who->traceparent && c->req.verb == VERB_CHAT)
-        c->traceparent = xstrdup(str_of(who->traceparent));
+    if (who->trace && c->req.verb == VERB_CHAT)
+        c->trace = xstrdup(str_of(who->trace));
     c->reply = reply;
     c->arg = arg;
     c->replied = &replied;
@@ -160,7 +160,7 @@ static void done(struct call *c)
     rights_unref(c->rights);
     free(c->request_key);
     free(c->from);
-    free(c->traceparent);
+    free(c->trace);
     free(c);
 }
 

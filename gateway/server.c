@@ -290,10 +290,11 @@ static bool open_audit(struct server *s)
     return s->audit;
 }
 
-static void on_happened(void *arg, const struct task *task, enum event_type event, struct str data)
+static void on_happened(void *arg, const struct task *task, enum event_type event, struct str data,
+                        int64_t at)
 {
     struct server *s = arg;
-    traces_happened(s->traces, task, event, data);
+    traces_happened(s->traces, task, event, data, at);
 }
 
 static bool open_hub(struct server *s)

@@ -48,7 +48,7 @@ static enum error identify(struct exchange *x, char *why, size_t n)
         x->expires_at_ms = who.expires_at_ms;
         x->rights = who.rights;
         address_text(f, x->wsi, x->from);
-        x->traceparent = http_head_value(x->wsi, "traceparent:");
+        x->trace = http_trace(x->wsi);
     }
     buf_done(&who.token);
     free(bearer);
@@ -561,6 +561,6 @@ void http_api_closed(struct exchange *x)
     free(x->origin);
     free(x->watched_owner);
     free(x->operator_);
-    free(x->traceparent);
+    free(x->trace);
     free(x);
 }
