@@ -237,16 +237,19 @@ static bool is_trusted(void *arg)
 /* With the store in memory no row would name them after a restart. */
 static bool open_files(struct server *s)
 {
-    void *folder = s->sqlite ? file_folder_open(s->config->data) : NULL;
-    if (!folder && s->sqlite) {
+    const struct file_store_ops *ops = s->pg ? &store_pg_bytes_ops : &file_folder_ops;
+    void *store = s->pg       ? store_pg_bytes_open(s->pg)
+                  : s->sqlite ? file_folder_open(s->config->data)
+                              : NULL;
+    if (!store && s->sqlite) {
         log_event(LEVEL_ERROR, "files", "cannot_open", LOG_TEXT("why", strerror(errno)));
         return false;
     }
-    if (!folder)
+    if (!store)
         return true;
     s->files = s->front.files =
         files_open(&s->loop, &s->hub, s->config->data,
-                   (int64_t)s->config->rim_limits.file_mib << 20, &file_folder_ops, folder);
+                   (int64_t)s->config->rim_limits.file_mib << 20, ops, store);
     s->lender = files_lender(s->files);
     if (s->config->terminal.workdir)
         files_set_workspaces(s->files, s->config->terminal.workdir, sandbox_name);

@@ -261,7 +261,7 @@ int admin_watch_writable(struct exchange *x)
 }
 
 /* The token has expired, or its owner is locked out. */
-static bool is_over(const struct front *f, const struct exchange *x)
+static bool token_is_over(const struct front *f, const struct exchange *x)
 {
     int64_t now = f->hub->clock.wall_ms;
     return (x->expires_at_ms && now >= x->expires_at_ms) ||
@@ -275,7 +275,8 @@ void admin_state_tick(struct front *f)
         f->drain(f->metrics_arg);
     list_each (it, &f->watchers) {
         struct exchange *x = list_item(it, struct exchange, all);
-        if (is_over(f, x) || (lws_partial_buffered(x->wsi) && now - x->said_ms >= PATIENCE_MS))
+        if (token_is_over(f, x) ||
+            (lws_partial_buffered(x->wsi) && now - x->said_ms >= PATIENCE_MS))
             deadline_now(x->wsi);
         else if (f->hub->n_live < MANY_TASKS || now - x->said_ms >= SELDOM_MS)
             lws_callback_on_writable(x->wsi);

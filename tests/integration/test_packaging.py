@@ -160,7 +160,7 @@ def test_dockerfile_installs_what_dev_installs():
     listed = re.search(r"^run_packages=\((.*?)\)", (ROOT / "dev").read_text(), re.M | re.S)[1].split()
     assert ("ARG", "BASE=debian:12-slim") == instructions()[0]
     assert of(stage(0), "FROM") == ["${BASE} AS build"] and of(stage(1), "FROM") == ["${BASE}"]
-    assert packages(stage(0)) == {*listed, "python3"}
+    assert packages(stage(0)) == {*listed, "python3", "${MORE}"}
 
 
 def test_dockerfile_builds_with_options_and_a_target_that_exist():

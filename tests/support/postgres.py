@@ -50,26 +50,32 @@ def owner():
     sys.exit("postgres.py: no user to run the server as")
 
 
+def new_folder():
+    """One that the server's user may enter, and write to."""
+    folder = tempfile.mkdtemp(prefix="holdfast-pg-", dir="/tmp")
+    if owner():
+        os.chown(folder, owner()["user"], owner()["group"])
+    os.chmod(folder, 0o711)
+    return folder
+
+
+def remove_folder(folder):
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 class Postgres:
-    def __init__(self, folder=None, settings=""):
-        """A new server that is not started yet, or the one in the folder."""
+    def __init__(self, folder=None, settings="", data="data"):
+        """A new server that is not started yet, or the one in that part of the folder."""
         self.bin = programs()
         self.as_owner = owner()
-        self.folder = folder
+        self.folder = folder or new_folder()
+        self.data = f"{self.folder}/{data}"
         if folder:
             return
-        self.folder = tempfile.mkdtemp(prefix="holdfast-pg-", dir="/tmp")
-        if self.as_owner:
-            os.chown(self.folder, self.as_owner["user"], self.as_owner["group"])
-        os.chmod(self.folder, 0o711)
         self.run("initdb", "-D", self.data, "-U", "holdfast", "-A", "trust", "-E", "UTF8",
                  "--locale=C", "--no-sync", "--data-checksums")
         with open(self.data + "/postgresql.conf", "a", encoding="utf-8") as conf:
             conf.write(SETTINGS.format(folder=self.folder) + settings)
-
-    @property
-    def data(self):
-        return self.folder + "/data"
 
     def url(self, database="postgres"):
         return f"host={self.folder} port=5432 user=holdfast dbname={database}"
@@ -151,7 +157,7 @@ class Postgres:
             self.stop("immediate")
         except RuntimeError:
             pass
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_folder(self.folder)
 
 
 def is_zombie(pid):
