@@ -98,6 +98,7 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
     c->hub = h;
     c->owner = who->owner;
     c->owner->refs++;
+    c->owner->n_calls++;
     c->quota = who->quota;
     c->quota->refs++;
     c->req = *req;
@@ -144,6 +145,7 @@ static void done(struct call *c)
     list_remove(&c->naming);
     if (c->conversation)
         conversation_unref(c->conversation);
+    c->owner->n_calls--;
     owner_unref(c->hub, c->owner);
     owner_unref(c->hub, c->quota);
     request_done(&c->req);

@@ -359,6 +359,11 @@ static void on_busy(void *arg, struct slots *ret)
     processes_mark(((struct server *)arg)->terminal.processes, ret);
 }
 
+static void on_closing(void *arg, const struct slots *slots, bool are_away)
+{
+    neighbours_close_slots(((struct server *)arg)->neighbours, slots, are_away);
+}
+
 static void on_leaving(void *arg, const struct slots *slots)
 {
     webhooks_leave(((struct server *)arg)->webhooks, slots);
@@ -435,8 +440,11 @@ static bool open_traces(struct server *s)
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
-    const struct cluster_options cluster = {
-        .opened = on_opened, .busy = on_busy, .leaving = on_leaving, .arg = s};
+    const struct cluster_options cluster = {.opened = on_opened,
+                                            .busy = on_busy,
+                                            .closing = on_closing,
+                                            .leaving = on_leaving,
+                                            .arg = s};
     if (!open_audit(s) || !server_open_store(s, &cluster) || !open_files(s))
         return false;
     struct buf faults = {0};
@@ -535,6 +543,7 @@ static void server_stop(struct server *s)
     files_stop(s->files);
     if (s->store_thread) /* first: lws closes a descriptor twice, and it must still be free */
         store_thread_close(s->store_thread, NULL, NULL);
+    cluster_join(s->cluster);
     uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup, &s->sigchld};
     for (size_t i = 0; i < countof(signals); i++)
         if (signals[i]->data)

@@ -7,6 +7,7 @@
 #include "gateway/base/log.h"
 #include "gateway/base/secret_line.h"
 #include "gateway/cluster/cluster.h"
+#include "gateway/front/moved.h"
 #include "gateway/links/links.h"
 
 #define SECRET_MAX 4096
@@ -100,6 +101,15 @@ struct neighbours *neighbours_open(struct front *f)
 const struct home_port *neighbours_home(struct neighbours *n)
 {
     return n->links ? links_home(n->links) : NULL;
+}
+
+void neighbours_close_slots(struct neighbours *n, const struct slots *slots, bool are_away)
+{
+    if (are_away && !n->links)
+        return;
+    front_close_slots(n->front, slots);
+    if (n->links)
+        links_close_slots(n->links, slots);
 }
 
 void neighbours_write_metrics(struct neighbours *n, struct buf *out)
