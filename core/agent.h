@@ -38,7 +38,7 @@ struct run_spec {
     struct str metadata; /* JSON object or "null" */
     /* The task's own span, for whatever the run asks; NULL: there is nothing to hand on. */
     const struct trace_context *trace;
-    unsigned attempt;    /* 1; of a task that goes on over a restart, that of task.resumed */
+    unsigned attempt; /* 1; of a task that goes on over a restart, that of task.resumed */
 };
 
 struct run_events {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/graft.h"
 #include "core/home.h"
 #include "core/session.h"
 
@@ -49,6 +50,7 @@ static const verb_fn verbs[N_VERBS] = {
     [VERB_PIN] = verb_pin,
     [VERB_ARCHIVE] = verb_archive,
     [VERB_SEARCH] = verb_search,
+    [VERB_FORK] = verb_fork,
 };
 
 /* --- rights ----------------------------------------------------------------------------------- */
@@ -143,6 +145,9 @@ static void done(struct call *c)
         *c->replied = true;
     list_remove(&c->waits);
     list_remove(&c->naming);
+    if (c->graft)
+        c->conversation->grafting = NULL;
+    graft_free(c->graft);
     if (c->conversation)
         conversation_unref(c->conversation);
     c->owner->n_calls--;

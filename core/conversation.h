@@ -29,6 +29,7 @@ struct conversation {
     struct feed_entry *entry; /* in the owner's watch feed */
     struct feed_entry *turn;  /* in its own feed: which branch is chosen */
     struct call *deleting;    /* the request that removes it, or NULL */
+    struct call *grafting;    /* the one that makes it, of messages from elsewhere, or NULL */
     struct list notices;      /* of struct notice, by key: ended, but not told yet */
     struct list due;          /* in the hub's list: a notice turn may be possible */
     struct list freed;        /* in the hub's list: a task has ended, and a waiting one may start */

@@ -11,6 +11,7 @@
 struct tool;
 struct file_load;
 struct file_save;
+struct lending; /* files that are on their way to a program */
 
 /* A file that an agent gives: the bytes, or what the path names.  The key names the try: the same
  * key gives the same file.  Without a media type it is seen from the bytes. */
@@ -23,11 +24,16 @@ typedef void (*lender_saved)(void *user, const char *why, struct str file);
 /* The file as base64; its memory is valid during the call.  status: negative enum store_error. */
 typedef void (*lender_done)(void *user, int status, struct str base64);
 
+/* why: NULL, and the files are there, or a sentence that stays. */
+typedef void (*lender_lent)(void *user, const char *why);
+
 struct lender {
     /* To a program: appends the parts with the path of each file, or says what is wrong in 256
-     * bytes. */
+     * bytes.  NULL in ret: all files are there.  Otherwise they are when done is called, once,
+     * later, unless it is dropped first. */
     bool (*lend)(void *arg, struct str owner, struct str task_id, struct str parts, struct buf *out,
-                 char *ret_error);
+                 lender_lent done, void *user, struct lending **ret, char *ret_error);
+    void (*drop_lending)(struct lending *lending);    /* NULL is allowed */
     void (*take_back)(void *arg, struct str task_id); /* the end of the task is committed */
     /* Reads a whole file of the owner's.  done is called once, later.  NULL: the gateway stops. */
     struct file_load *(*load)(void *arg, struct str owner, struct str sha256, int64_t size,

@@ -23,18 +23,20 @@ struct file_parts {
 struct file_store_ops {
     const char *name;
     int64_t (*part_size)(void *store, const char *part); /* 0 when there is none */
-    int (*part_write)(void *store, const char *part, int64_t at, struct str bytes);
+    /* slot: the owner's (core/slot.h); a store of several nodes takes bytes from its home alone. */
+    int (*part_write)(void *store, unsigned slot, const char *part, int64_t at, struct str bytes);
     /* Up to n bytes; fewer at the end only.  Returns their number. */
     int64_t (*part_read)(void *store, const char *part, int64_t at, void *to, size_t n);
     /* The part, or nothing when there is none, is the blob from now on: when this returns, it is on
      * disk with its name. */
-    int (*part_keep)(void *store, const char *part, const char *blob);
+    int (*part_keep)(void *store, unsigned slot, const char *part, const char *blob);
     int (*part_drop)(void *store, const char *part); /* STORE_OK when there is none, too */
     int (*parts_of)(void *store, const char *group, struct file_parts *ret);
     /* Drops parts that nothing was written to since that time (Unix ms); at a start those that
-     * nobody can go on with, too. */
+     * nobody can go on with, too.  This and the list are of the slots whose home is here. */
     int (*parts_sweep)(void *store, int64_t before_ms, bool starts);
     int64_t (*blob_read)(void *store, const char *blob, int64_t at, void *to, size_t n);
+    bool lends_at_once; /* waits for nothing but a folder */
     /* Makes it readable at a path that does not exist, for its reader alone to read. */
     int (*blob_lend)(void *store, const char *blob, const char *path);
     int (*blob_drop)(void *store, const char *blob); /* STORE_OK when there is none, too */

@@ -78,7 +78,7 @@ enum query_kind {
     QUERY_FILE,       /* owner, conversation_id, key = file_id -> one file */
     QUERY_UPLOAD,     /* owner, conversation_id, key = the upload's -> one file */
     QUERY_BLOB,       /* key = blob -> one file that has these bytes, of any owner */
-    QUERY_FILES_GONE, /* limit -> files that are gone, of all owners, one for each blob */
+    QUERY_FILES_GONE, /* slots, limit -> files that are gone, of all owners, one for each blob */
 };
 
 /* An owner's usage of the store: the lines in blocks, this much for each task that has ended, and

@@ -140,7 +140,7 @@ static bool is_asked(const struct mem_file *f, const struct query *q)
     if ((f->state == FILE_GONE) != (q->kind == QUERY_FILES_GONE))
         return false;
     if (q->kind == QUERY_FILES_GONE)
-        return true;
+        return query_has_slot(q, r->owner);
     if (q->kind == QUERY_BLOB)
         return str_eq(r->blob, q->key);
     return str_eq(r->owner, q->owner) && str_eq(r->conversation_id, q->conversation_id) &&

@@ -71,8 +71,10 @@ static void recall(struct task *t, const struct recalled *item)
 void task_past_note(struct task *t, uint64_t number, uint64_t seq, struct str bytes)
 {
     struct task_work *w = t->work;
-    if (number == NOTE_STOPPED)
+    if (number == NOTE_STOPPED && bytes.n == 0)
         w->past->stopped_at = seq;
+    else if (number == NOTE_STOPPED)
+        task_past_stop(t, bytes);
     if (number == NOTE_RESULT) {
         free(w->result);
         w->result = xstrdup(bytes);
@@ -269,12 +271,17 @@ void task_past_end(struct task *t)
 {
     char why[256] = "", text[320];
     bool cancelled = t->staged.cancel_requested_at != 0;
+    bool stops = cancelled || t->stopping != TASK_OK;
     enum not_resumed reason = why_not(t, why);
-    if (reason == N_NOT_RESUMED && (!cancelled || t->agent->outlives)) {
+    if (reason == N_NOT_RESUMED && (!stops || t->agent->outlives)) {
         go_on(t);
         return;
     }
-    if (!cancelled && reason != N_NOT_RESUMED)
+    if (stops && !cancelled) {
+        task_finish(t, STATUS_FAILED, t->stopping, str_of(t->work->stop_text));
+        return;
+    }
+    if (!cancelled)
         t->hub->stats.not_resumed[reason]++;
     snprintf(text, sizeof text, "orphaned: %s", why);
     task_finish(t, STATUS_FAILED, TASK_ORPHANED, str_of(text));
@@ -323,7 +330,7 @@ void task_resumed(struct task *t)
     task_arm_questions(t);
     task_resume_tools(t);
     task_hear_answers(t);
-    if (t->staged.cancel_requested_at)
+    if (t->shown.cancel_requested_at) /* one that is not committed is told when it is */
         task_stop(t, TASK_CANCELLED_ERROR, "cancelled");
     else if (t->stopping != TASK_OK)
         task_stop(t, t->stopping, t->work->stop_text);

@@ -1,8 +1,13 @@
 /* How a task is stopped: cancelled by a client or its parent; asked, then forced; and the clocks
- * that do so. */
+ * that do so.
+ *
+ * A run is told to stop when the reason is committed: a cancel in the record, all else in a note
+ * (NOTE_STOPPED).  So a gateway that is killed right after that leaves a run that is about to end,
+ * and the next one knows why. */
 #include "core/task_parts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define FORCE_MS 2000 /* after a kill: then the task ends without waiting for the run */
 
@@ -25,6 +30,72 @@ uint32_t task_cancel_told(struct task *t, struct buf *ids)
     return 1;
 }
 
+/* --- why -------------------------------------------------------------------------------------- */
+
+/* CODE\nTEXT; of a cancel the record has it. */
+static void note_stop(struct task *t)
+{
+    struct buf note = {0};
+    if (!task_goes_on(t) || t->stopping == TASK_CANCELLED_ERROR)
+        return;
+    buf_puts(&note, task_error_code(t->stopping));
+    buf_putc(&note, '\n');
+    buf_puts(&note, t->work->stop_text);
+    task_note(t, NOTE_STOPPED, buf_str(&note));
+    buf_done(&note);
+}
+
+void task_past_stop(struct task *t, struct str note)
+{
+    const char *end = memchr(note.p, '\n', note.n);
+    struct str code = {note.p, end ? (size_t)(end - note.p) : 0};
+    for (int e = TASK_OK + 1; e <= N_TASK_ERRORS; e++) {
+        if (!str_eq(code, str_of(task_error_code((enum task_error)e))))
+            continue;
+        t->stopping = (enum task_error)e;
+        free(t->work->stop_text);
+        t->work->stop_text = xstrdup((struct str){end + 1, note.n - code.n - 1});
+        return;
+    }
+}
+
+/* --- telling it ------------------------------------------------------------------------------- */
+
+static void tell_stop(struct task *t)
+{
+    struct task_work *w = t->work;
+    if (timer_is_armed(&w->grace))
+        return; /* it was asked already */
+    timer_arm(&t->hub->clock, &w->grace, t->hub->clock.now_ms + t->agent->grace_ms);
+    t->agent->ops->cancel(t->run);
+    task_budget_let_go(t);
+}
+
+struct stop_wait {
+    struct waiter waiter;
+    struct task *task; /* a reference */
+};
+
+/* A note that the store has given up holds nobody back. */
+static void on_stop_noted(struct waiter *waiter, int status)
+{
+    struct stop_wait *w = container_of(waiter, struct stop_wait, waiter);
+    struct task *t = w->task;
+    (void)status;
+    free(w);
+    t->refs--;
+    if (t->run && !t->left && !task_is_ending(t) && !t->hub->closing)
+        tell_stop(t);
+}
+
+static void tell_when_noted(struct task *t)
+{
+    struct stop_wait *w = xalloc(sizeof *w);
+    *w = (struct stop_wait){.waiter.done = on_stop_noted, .task = t};
+    t->refs++;
+    journal_wait(&t->hub->journal, &w->waiter);
+}
+
 void task_stop(struct task *t, enum task_error why, const char *text)
 {
     if (task_is_ending(t))
@@ -33,22 +104,22 @@ void task_stop(struct task *t, enum task_error why, const char *text)
     if (t->stopping == TASK_OK) {
         t->stopping = why;
         w->stop_text = xstrdup(str_of(text));
+        note_stop(t);
     }
     if (t->agent && t->agent->outlives && (t->left || t->phase == PHASE_RESUMING)) {
-        if (t->run)
+        if (t->run && why == TASK_CANCELLED_ERROR)
             t->agent->ops->cancel(t->run);
         return; /* it lives: it is stopped when its run is there again */
     }
-    if (!t->run || t->left) {
+    if (!t->run || t->left)
         task_finish(t, STATUS_FAILED, t->stopping, str_of(w->stop_text));
-        return;
-    }
-    if (timer_is_armed(&w->grace))
-        return; /* it was asked already */
-    timer_arm(&t->hub->clock, &w->grace, t->hub->clock.now_ms + t->agent->grace_ms);
-    t->agent->ops->cancel(t->run);
-    task_budget_let_go(t);
+    else if (why == TASK_CANCELLED_ERROR || !task_goes_on(t))
+        tell_stop(t);
+    else
+        tell_when_noted(t);
 }
+
+/* --- clocks ----------------------------------------------------------------------------------- */
 
 static void on_grace(struct timer *timer)
 {

@@ -237,16 +237,19 @@ static bool is_trusted(void *arg)
 /* With the store in memory no row would name them after a restart. */
 static bool open_files(struct server *s)
 {
-    void *folder = s->sqlite ? file_folder_open(s->config->data) : NULL;
-    if (!folder && s->sqlite) {
+    const struct file_store_ops *ops = s->pg ? &store_pg_bytes_ops : &file_folder_ops;
+    void *store = s->pg       ? store_pg_bytes_open(s->pg)
+                  : s->sqlite ? file_folder_open(s->config->data)
+                              : NULL;
+    if (!store && s->sqlite) {
         log_event(LEVEL_ERROR, "files", "cannot_open", LOG_TEXT("why", strerror(errno)));
         return false;
     }
-    if (!folder)
+    if (!store)
         return true;
     s->files = s->front.files =
         files_open(&s->loop, &s->hub, s->config->data,
-                   (int64_t)s->config->rim_limits.file_mib << 20, &file_folder_ops, folder);
+                   (int64_t)s->config->rim_limits.file_mib << 20, ops, store);
     s->lender = files_lender(s->files);
     if (s->config->terminal.workdir)
         files_set_workspaces(s->files, s->config->terminal.workdir, sandbox_name);
@@ -354,21 +357,6 @@ static void sweep_kept(struct server *s)
         log_event(LEVEL_INFO, "agents", "swept", LOG_INT("programs", (int64_t)n));
 }
 
-static void on_busy(void *arg, struct slots *ret)
-{
-    processes_mark(((struct server *)arg)->terminal.processes, ret);
-}
-
-static void on_closing(void *arg, const struct slots *slots, bool are_away)
-{
-    neighbours_close_slots(((struct server *)arg)->neighbours, slots, are_away);
-}
-
-static void on_leaving(void *arg, const struct slots *slots)
-{
-    webhooks_leave(((struct server *)arg)->webhooks, slots);
-}
-
 static void server_begin(struct server *s);
 
 /* The first time the gateway begins with it; later slots come while it serves others. */
@@ -440,12 +428,7 @@ static bool open_traces(struct server *s)
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
-    const struct cluster_options cluster = {.opened = on_opened,
-                                            .busy = on_busy,
-                                            .closing = on_closing,
-                                            .leaving = on_leaving,
-                                            .arg = s};
-    if (!open_audit(s) || !server_open_store(s, &cluster) || !open_files(s))
+    if (!open_audit(s) || !server_open_store(s, on_opened) || !open_files(s))
         return false;
     struct buf faults = {0};
     front_set_auth(&s->front, auth_open(s->config, s->config->data, &faults));

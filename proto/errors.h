@@ -52,6 +52,8 @@ enum task_error {
     TASK_ERROR_TABLE(X)
 #undef X
 };
+#define TASK_ERROR_ONE(name, code) +1
+#define N_TASK_ERRORS (0 TASK_ERROR_TABLE(TASK_ERROR_ONE)) /* without TASK_OK */
 
 /* X(enum name, wire word, message where a model's server is not quoted): why a model failed.  In a
  * task's record the word is part of the message, "agent_error: model: model_busy: …". */

@@ -51,7 +51,8 @@
     X(VERB_HANDOVER, "handover", 0)                                   \
     X(VERB_PIN, "pin", VERB_WRITES)                                   \
     X(VERB_ARCHIVE, "archive", VERB_WRITES)                           \
-    X(VERB_SEARCH, "search", VERB_LISTS)
+    X(VERB_SEARCH, "search", VERB_LISTS)                              \
+    X(VERB_FORK, "fork", VERB_WRITES)
 
 enum verb_flags {
     VERB_BEFORE_WELCOME = 1, /* legal as the first line */
@@ -94,7 +95,7 @@ struct request {
         context; /* compact JSON array of {"role","content"}, role user, assistant or system */
     bool background, notify_on_complete, unlisted, begin;
     struct str reply_to, edit, regenerate; /* ids of messages or tasks; NULL when absent */
-    struct str message_id;                 /* branch: the same */
+    struct str message_id;                 /* branch, fork: the same */
     enum when_busy when_busy;
     struct str webhook;    /* also webhook: compact JSON of proto/webhook.h; NULL for none */
     struct str webhook_id; /* of that, NULL for none; webhook_delete */
@@ -131,6 +132,7 @@ struct request {
     /* pin, archive; conversations: only such */
     enum maybe pinned, archived;
     struct str query; /* search */
+    struct str to;    /* fork: the new conversation's id; NULL when absent */
     struct str actor; /* who asks in the owner's name: of the token; NULL: the owner */
     char *memory;     /* the block that everything above points into */
 };

@@ -148,6 +148,12 @@ static const struct field search_fields[] = {
     {LIMIT},
     {"before", KIND_ULID, OPTIONAL, AT(before)},
 };
+static const struct field fork_fields[] = {
+    {CONVERSATION_ID},
+    {"message_id", KIND_ULID, OPTIONAL, AT(message_id)},
+    {"to", KIND_CONVERSATION_ID, OPTIONAL, AT(to)},
+    {"title", KIND_TEXT, OPTIONAL, .min = 1, .max = MAX_TITLE, AT(title)},
+};
 static const struct field ack_fields[] = {
     {CONVERSATION_ID},
     {"task_ids", KIND_TASK_IDS, REQUIRED, .max = MAX_ACK_IDS},
@@ -187,6 +193,7 @@ static const struct {
     [VERB_PIN] = {FIELDS(pin_fields)},
     [VERB_ARCHIVE] = {FIELDS(archive_fields)},
     [VERB_SEARCH] = {FIELDS(search_fields)},
+    [VERB_FORK] = {FIELDS(fork_fields)},
 #undef FIELDS
 };
 

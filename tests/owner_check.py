@@ -46,12 +46,12 @@ TASK_VERBS = {
 CONVERSATION_VERBS = {
     "tasks": {}, "history": {}, "results": {}, "ack": {"task_ids": [NO_TASK]}, "title": {"title": "x"},
     "cancel_all": {}, "open": {"follow": True}, "close": {}, "share": {}, "pin": {"pinned": True},
-    "archive": {"archived": True}, "delete": {},
+    "archive": {"archived": True}, "fork": {}, "delete": {},
 }
 SCHEDULE_VERBS = {"reschedule": {"paused": True}, "unschedule": {}}  # with the id of a schedule
 # Those with an id of a message, or of a task, of a conversation.
 MESSAGE_VERBS = {
-    "branch": {"message_id": "{t}"}, "chat reply_to": {"message": "x", "reply_to": "{t}"},
+    "branch": {"message_id": "{t}"}, "fork at": {"message_id": "{t}"}, "chat reply_to": {"message": "x", "reply_to": "{t}"},
     "chat edit": {"message": "x", "edit": "{t}"}, "chat regenerate": {"regenerate": "{t}"},
 }
 # method, path behind the task, body
@@ -65,7 +65,8 @@ TASK_ROUTES = [
 CONVERSATION_ROUTES = [
     ("GET", "/tasks", None), ("GET", "/messages", None), ("GET", "/results", None),
     ("POST", "/results/ack", {"task_ids": [NO_TASK]}), ("PATCH", "", {"title": "x"}), ("DELETE", "/tasks", None),
-    ("POST", "/shares", {}), ("POST", "/pin", {"pinned": True}), ("POST", "/archive", {"archived": True}), ("DELETE", "", None),
+    ("POST", "/shares", {}), ("POST", "/pin", {"pinned": True}), ("POST", "/archive", {"archived": True}), ("POST", "/fork", {}),
+    ("DELETE", "", None),
 ]
 FILE_KEY = "owner-check"
 # method, path behind the conversation, body; {t} is a file's id, and the upload has a key that the owner has used
@@ -75,7 +76,7 @@ FILE_ROUTES = [
 ]
 UPLOAD_ROUTES = [("HEAD", f"/files?upload={FILE_KEY}", None), ("PATCH", f"/files?upload={FILE_KEY}", b"x"),
                  ("GET", "/workspace", None), ("HEAD", "/workspace", None), ("GET", "/workspace" + "/x", None)]
-MESSAGE_ROUTES = [("POST", "/branch", {"message_id": "{t}"})] + [
+MESSAGE_ROUTES = [("POST", "/branch", {"message_id": "{t}"}), ("POST", "/fork", {"message_id": "{t}"})] + [
     ("POST", "/tasks", fields) for verb, fields in MESSAGE_VERBS.items() if verb.startswith("chat")]
 # The faces (docs/faces.md): what, method, path, body, the statuses of an answer about nothing.  {c} and {t} are the ids of
 # conversation and task, in the body as in the path, and {id} is the one id that stands for both where a protocol has no
@@ -120,6 +121,7 @@ FACE_ROUTES = [
     ("Responses cancel", "POST", "/responses/resp_{id}/cancel", None, (404,)),
     ("Responses delete", "DELETE", "/responses/resp_{id}", None, (404,)),
     ("Responses create", "POST", "/responses", {"input": "x", "background": True, "previous_response_id": "resp_{id}"}, (404,)),
+    ("Responses file", "GET", "/containers/{c}/files/{t}/content", None, (404,)),
     ("OpenAI chat", "POST", "/chat/completions", {"conversation": "{c}", "messages": []}, (400,)),
     ("OpenAI models", "GET", "/models", None, (200,)),
     ("OpenAI model", "GET", "/models/{c}", None, (404,)),

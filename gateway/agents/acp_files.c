@@ -10,7 +10,7 @@
 
 bool acp_folder_open(struct acp_folder *f, char *path)
 {
-    *f = (struct acp_folder){path, open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    *f = (struct acp_folder){.path = path, .fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     if (f->fd >= 0)
         return true;
     acp_folder_close(f);
@@ -22,6 +22,7 @@ void acp_folder_close(struct acp_folder *f)
     if (f->fd >= 0)
         close(f->fd);
     free(f->path);
+    buf_done(&f->lent);
     *f = (struct acp_folder){.fd = -1};
 }
 
@@ -62,9 +63,17 @@ static int file_open(const struct acp_folder *f, const char *path, uint64_t flag
     return fd;
 }
 
+static bool is_lent(const struct acp_folder *f, const char *path)
+{
+    for (size_t at = 0; at < f->lent.len; at += strlen(f->lent.bytes + at) + 1)
+        if (strcmp(f->lent.bytes + at, path) == 0)
+            return true;
+    return false;
+}
+
 static const char *file_read(void *arg, const char *path, struct buf *ret)
 {
-    int fd = file_open(arg, path, O_RDONLY);
+    int fd = is_lent(arg, path) ? open(path, O_RDONLY | O_CLOEXEC) : file_open(arg, path, O_RDONLY);
     ssize_t n = -1;
     if (fd < 0)
         return file_fault();

@@ -4,6 +4,7 @@
  * Shape:    acp_files_port is struct acp_files (proto/forms/acp.h) for a struct acp_folder.
  * Safety:   the kernel walks the path below the folder (openat2, RESOLVE_BENEATH): no "..", no link
  *           and no mount leads out, also when something is renamed meanwhile.  Plain files alone.
+ *           It reads the files that are lent to it, too.
  * Limits:   ACP_FILE bytes.
  * Thread:   loop.  Calls read or write one local file.
  * Owns:     the descriptor; acp_folder_close closes it.
@@ -18,6 +19,7 @@
 struct acp_folder {
     char *path; /* absolute, resolved */
     int fd;
+    struct buf lent; /* paths of files of the message, each with a NUL */
 };
 
 extern const struct acp_files acp_files_port; /* its arg is a struct acp_folder */

@@ -5,11 +5,13 @@
 #include <stdlib.h>
 
 #include "gateway/agents/acp_files.h"
+#include "gateway/agents/acp_gifts.h"
 #include "gateway/agents/acp_terminals.h"
 #include "gateway/agents/program_session.h"
 #include "gateway/agents/recap.h"
 #include "gateway/base/log.h"
 #include "gateway/processes/sandbox.h"
+#include "proto/parts.h"
 
 /* Design
  *
@@ -22,7 +24,8 @@
  *   is broken) never comes into the pool: its run's free closes it, or, when it ends in the pool,
  *   its timer, since nothing is freed from inside a callback of its own.
  * - All that is written and said goes through acp_flush: first the program's answers, then the
- *   task's lines, then the end of the turn. */
+ *   task's lines, then its files, then the end of the turn.  What comes while a file is stored
+ *   waits for that. */
 
 #define ACP_MAGIC 0x00616370u
 #define ACP_LINE (32 * 1024 * 1024)  /* bytes: what the protocol's own library takes */
@@ -39,6 +42,7 @@ struct acp_process {
     struct acp acp;
     struct acp_folder folder;
     struct acp_shell shell;
+    struct acp_gifts gifts;
     char *owner, *conversation_id;
     char task_id[TASK_ID_LEN + 1]; /* its last turn */
     uv_timer_t timer; /* in a turn: half of the grace; in the pool: keep_ms; spent: 0 */
@@ -52,6 +56,8 @@ struct acp_run {
     struct run_events events;
     void *task;
     bool ended;
+    struct lending *lending; /* the message's files are on their way to lent */
+    struct buf lent;
 };
 
 static struct acp_process *process_of(void *arg)
@@ -90,6 +96,7 @@ static void acp_close(struct acp_process *p)
 {
     acp_leave_list(p);
     agent_exec_ops.free(p->inner);
+    acp_gifts_clear(&p->gifts);
     acp_shell_close(&p->shell);
     acp_done(&p->acp);
     acp_folder_close(&p->folder);
@@ -167,14 +174,36 @@ static bool acp_flush(struct acp_process *p)
 {
     bool good = acp_write(p);
     acp_keep_session(p);
-    bool wants_more = acp_say(p);
     if (!good)
         p->spent = true;
+    if (acp_gifts_are_open(&p->gifts))
+        return false;
+    bool wants_more = acp_say(p);
+    acp_gifts_take(&p->gifts, &p->acp);
+    if (acp_gifts_are_open(&p->gifts))
+        return false;
     if (p->acp.turn == ACP_DONE)
         acp_tell_end(p, RUN_DONE, STR(""));
     else if (p->acp.turn == ACP_FAILED)
         acp_tell_end(p, RUN_FAILED, buf_str(&p->acp.failure));
     return wants_more;
+}
+
+static void acp_on_file(void *arg, struct str data)
+{
+    struct acp_process *p = process_of(arg);
+    if (p->run && !p->run->ended)
+        (void)p->run->events.on_event(p->run->task, &(struct agent_line){.kind = LINE_EVENT,
+                                                                         .event = EVENT_FILE,
+                                                                         .data = data,
+                                                                         .timeout_s = -1});
+}
+
+static void acp_on_files(void *arg)
+{
+    struct acp_process *p = process_of(arg);
+    if (acp_flush(p) && !p->spent)
+        agent_exec_ops.unpause(p->inner);
 }
 
 static bool acp_on_line(void *task, struct str line)
@@ -193,8 +222,10 @@ static void acp_on_end(void *task, enum run_end end, struct str text)
     p->spent = true;
     if (end == RUN_DONE)
         text = STR("it has ended before its turn");
-    if (!acp_begin_anew(p))
-        acp_tell_end(p, RUN_FAILED, text);
+    if (!acp_begin_anew(p)) {
+        acp_lost(&p->acp, text);
+        (void)acp_flush(p);
+    }
     if (!p->run)
         uv_timer_start(&p->timer, acp_on_timer, 0, 0);
 }
@@ -279,16 +310,30 @@ static bool acp_launch(struct acp_process *p, const struct run_spec *spec, char 
 
 static void acp_begin_run(struct acp_process *p, struct acp_run *r)
 {
+    p->gifts.task_id = str_of(p->task_id);
     p->run = r;
     r->process = p;
     list_push(&p->s->busy, &p->node);
 }
 
-static void acp_ask(struct acp_process *p, struct str input, struct str recap)
+static void acp_ask(struct acp_process *p, struct str input, struct str recap,
+                    const struct buf *files)
 {
-    acp_prompt(&p->acp, input, recap);
+    struct str those = files->len ? buf_str(files) : STR("");
+    acp_prompt(&p->acp, input, recap, p->run->lending ? STR_NULL : those);
     if (!acp_write(p))
         p->spent = true; /* its end is told by its exit */
+}
+
+static void acp_open_gifts(struct acp_process *p)
+{
+    acp_gifts_init(&p->gifts);
+    p->gifts.lender = p->s->exec.lender;
+    p->gifts.owner = str_of(p->owner);
+    p->gifts.conversation_id = str_of(p->conversation_id);
+    p->gifts.told = acp_on_file;
+    p->gifts.done = acp_on_files;
+    p->gifts.arg = p;
 }
 
 static struct acp_process *acp_process_new(struct acp_settings *s, const struct run_spec *spec,
@@ -300,6 +345,7 @@ static struct acp_process *acp_process_new(struct acp_settings *s, const struct 
     p->owner = xstrdup(spec->owner.p ? spec->owner : STR(""));
     p->conversation_id = xstrdup(spec->conversation_id);
     p->folder.fd = -1;
+    acp_open_gifts(p);
     acp_open_shell(p);
     uv_timer_init(s->exec.loop, &p->timer);
     p->timer.data = p;
@@ -321,11 +367,13 @@ static bool acp_begin_anew(struct acp_process *p)
     struct acp_process *next = acp_process_new(p->s, &spec, error);
     if (!next)
         return false;
-    acp_begin_run(next, p->run);
     memcpy(next->task_id, p->task_id, sizeof next->task_id);
+    acp_begin_run(next, p->run);
     p->run = NULL;
     acp_leave_list(p);
-    acp_ask(next, buf_str(&p->acp.input), buf_str(&p->acp.recap));
+    next->folder.lent = p->folder.lent;
+    p->folder.lent = (struct buf){0};
+    acp_ask(next, buf_str(&p->acp.input), buf_str(&p->acp.recap), &p->acp.files);
     return true;
 }
 
@@ -365,6 +413,7 @@ static void acp_to_pool(struct acp_process *p)
 {
     struct acp_settings *s = p->s;
     p->run = NULL;
+    acp_gifts_clear(&p->gifts);
     uv_timer_stop(&p->timer);
     acp_leave_list(p);
     if (p->spent || p->acp.broken || p->acp.turn == ACP_RUNNING || s->keep == 0 ||
@@ -408,24 +457,72 @@ void agent_acp_close(struct acp_settings *s)
 
 /* --- the port --------------------------------------------------------------------------------- */
 
+static void acp_take_lent(struct acp_run *r, struct buf *files)
+{
+    acp_gifts_put_lent(buf_str(&r->lent), files, &r->process->folder.lent);
+    buf_done(&r->lent);
+}
+
+static void acp_on_lent(void *user, const char *why)
+{
+    struct acp_run *r = acp_run_of(user);
+    struct acp_process *p = r->process;
+    struct buf files = {0};
+    r->lending = NULL;
+    if (why) {
+        acp_lost(&p->acp, str_of(why));
+    } else {
+        acp_take_lent(r, &files);
+        acp_take_files(&p->acp, files.len ? buf_str(&files) : STR(""));
+    }
+    buf_done(&files);
+    (void)acp_flush(p);
+}
+
+static bool acp_lend(struct acp_run *r, const struct lender *lender, const struct run_spec *spec,
+                     char *ret_error)
+{
+    if (!lender || !parts_have_file(spec->parts))
+        return true;
+    return lender->lend(lender->arg, spec->owner, spec->task_id, spec->parts, &r->lent, acp_on_lent,
+                        r, &r->lending, ret_error);
+}
+
+static void acp_run_free(struct acp_run *r, const struct lender *lender)
+{
+    if (r->lending)
+        lender->drop_lending(r->lending);
+    buf_done(&r->lent);
+    r->magic = 0;
+    free(r);
+}
+
 static struct run *acp_start(void *settings, const struct run_spec *spec,
                              const struct run_events *events, void *task, char *ret_error)
 {
     struct acp_settings *s = settings;
-    struct buf recap = {0};
-    struct acp_process *p = acp_from_pool(s, spec);
-    if (!p)
-        p = acp_process_new(s, spec, ret_error);
-    if (!p)
-        return NULL;
+    struct buf recap = {0}, files = {0};
+    struct acp_process *p = NULL;
     struct acp_run *r = xcalloc(sizeof *r);
     *r = (struct acp_run){.magic = ACP_MAGIC, .events = *events, .task = task};
-    acp_begin_run(p, r);
+    if (acp_lend(r, s->exec.lender, spec, ret_error)) {
+        p = acp_from_pool(s, spec);
+        p = p ? p : acp_process_new(s, spec, ret_error);
+    }
+    if (!p) {
+        acp_run_free(r, s->exec.lender);
+        return NULL;
+    }
+    buf_clear(&p->folder.lent);
     snprintf(p->task_id, sizeof p->task_id, "%.*s", (int)spec->task_id.n, spec->task_id.p);
+    acp_begin_run(p, r);
     p->kept = false;
     recap_put(&recap, spec->history, spec->input);
-    acp_ask(p, spec->input, buf_str(&recap));
+    if (!r->lending)
+        acp_take_lent(r, &files);
+    acp_ask(p, spec->input, buf_str(&recap), &files);
     buf_done(&recap);
+    buf_done(&files);
     return (struct run *)r;
 }
 
@@ -469,9 +566,15 @@ static void acp_free(struct run *run)
     if (!run)
         return;
     struct acp_run *r = acp_run_of(run);
+    const struct lender *lender = r->process->s->exec.lender;
     acp_to_pool(r->process);
-    r->magic = 0;
-    free(r);
+    acp_run_free(r, lender);
+}
+
+static void acp_settled(void *settings, struct str task_id)
+{
+    const struct acp_settings *s = settings;
+    agent_exec_ops.settled((void *)&s->exec, task_id);
 }
 
 const struct agent_ops agent_acp_ops = {
@@ -483,4 +586,5 @@ const struct agent_ops agent_acp_ops = {
     .is_deaf = acp_is_deaf,
     .unpause = acp_unpause,
     .free = acp_free,
+    .settled = acp_settled,
 };

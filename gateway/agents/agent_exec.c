@@ -20,7 +20,7 @@ static void exec_cancel(struct run *run)
     struct run *r = exec_run_of(run);
     if (r->state != EXEC_RUNNING || r->term_sent)
         return;
-    if (!r->cancelled && r->feed == EXEC_FEED_RUN)
+    if (!r->cancelled && r->feed == EXEC_FEED_RUN && !r->lending)
         input_put(&r->input, STR("{\"type\":\"cancel\"}"), SIZE_MAX, HOLD_SAID_CANCEL);
     r->cancelled = r->term_sent = true;
     supervisor_send(r->control.fd, SUPERVISOR_TERM);
@@ -45,6 +45,8 @@ static bool exec_deliver(struct run *run, struct str line)
 {
     struct str message = STR("{\"type\":\"message\",");
     struct run *r = exec_run_of(run);
+    if (r->lending) /* nothing goes before the run line */
+        return false;
     bool is_message = line.n >= message.n && memcmp(line.p, message.p, message.n) == 0;
     return is_message ? input_message(&r->input, line)
                       : input_put(&r->input, line, r->input.max, 0);
@@ -53,7 +55,7 @@ static bool exec_deliver(struct run *run, struct str line)
 static bool exec_deliver_at(struct run *run, uint64_t position, struct str line)
 {
     struct run *r = exec_run_of(run);
-    if (!input_put_at(&r->input, position, line))
+    if (r->lending || !input_put_at(&r->input, position, line))
         return false;
     if (r->told >= position) /* an earlier gateway has given it, and this one has said so */
         r->events.on_taken(r->task, position);
@@ -100,8 +102,27 @@ static bool exec_spawn(const struct exec_settings *s, const struct run_spec *spe
     return spawned;
 }
 
-/* The run line, whose files the program can read. */
-static bool put_run_line(const struct exec_settings *s, const struct run_spec *spec,
+#define NO_INPUT_ROOM "there is no room for its input"
+
+/* The files are there: the program is told what to do. */
+static void on_lent(void *user, const char *why)
+{
+    struct run *r = exec_run_of(user);
+    r->lending = NULL;
+    if (!why && !input_begin(&r->input, buf_str(&r->begin)))
+        why = NO_INPUT_ROOM;
+    buf_done(&r->begin);
+    if (why)
+        r->fault = why;
+    else
+        exec_run_input_moved(r);
+    exec_run_go_on(r);
+    if (!why && !r->freed && r->events.on_room)
+        r->events.on_room(r->task);
+}
+
+/* The run line, whose files the program can read; with r->lending, when they are there. */
+static bool put_run_line(const struct exec_settings *s, struct run *r, const struct run_spec *spec,
                          struct buf *out, char *ret_error)
 {
     struct run_spec lent = *spec;
@@ -109,7 +130,7 @@ static bool put_run_line(const struct exec_settings *s, const struct run_spec *s
     bool good = true;
     if (s->lender && parts_have_file(spec->parts)) {
         good = s->lender->lend(s->lender->arg, spec->owner, spec->task_id, spec->parts, &parts,
-                               ret_error);
+                               on_lent, r, &r->lending, ret_error);
         lent.parts = buf_str(&parts);
     }
     if (good)
@@ -125,14 +146,18 @@ static bool exec_feed(const struct exec_settings *s, struct run *r, const struct
     struct buf begin = {0};
     if (r->feed == EXEC_FEED_OPEN || r->input.has_begun)
         return true;
-    if (r->feed == EXEC_FEED_RUN && !put_run_line(s, spec, &begin, ret_error))
+    if (r->feed == EXEC_FEED_RUN && !put_run_line(s, r, spec, &begin, ret_error))
         return false;
     if (r->feed == EXEC_FEED_INPUT)
         buf_putstr(&begin, spec->input);
     r->input.max += begin.len;
+    if (r->lending) {
+        r->begin = begin;
+        return true;
+    }
     bool good = input_begin(&r->input, buf_str(&begin));
     if (!good)
-        snprintf(ret_error, SUPERVISOR_ERROR, "there is no room for its input");
+        snprintf(ret_error, SUPERVISOR_ERROR, NO_INPUT_ROOM);
     buf_done(&begin);
     return good;
 }

@@ -75,8 +75,10 @@ static void set_stream(struct served *h, const struct config_model *from, struct
 static bool build_served(const struct config_model *from, struct fetcher *fetcher, struct served *h,
                          char *ret_error, size_t n)
 {
-    static const unsigned takes[] = {[TAKES_FILES] = MODEL_TAKES_IMAGES | MODEL_TAKES_FILES,
-                                     [TAKES_IMAGES] = MODEL_TAKES_IMAGES,
+    static const unsigned takes[] = {[TAKES_MESSAGES] = MODEL_TAKES_IMAGES | MODEL_TAKES_FILES,
+                                     [TAKES_FILES] = MODEL_TAKES_IMAGES | MODEL_TAKES_FILES |
+                                                     MODEL_TAKES_RESULTS,
+                                     [TAKES_IMAGES] = MODEL_TAKES_IMAGES | MODEL_TAKES_RESULTS,
                                      [TAKES_TEXT] = 0};
     char why[256];
     if (!upstream_open(&from->upstream, apis[from->api].key_header, &h->upstream, why,

@@ -189,7 +189,7 @@ static void read_files(struct run *r)
     r->files.ready = react_on_files;
     r->files.user = r;
     r->state = REACT_READING;
-    if (react_files_open(&r->files, str_of(r->owner), talk_str(&r->talk)))
+    if (react_files_open(&r->files, r->model, str_of(r->owner), talk_str(&r->talk)))
         react_set_state(r, REACT_READ);
 }
 

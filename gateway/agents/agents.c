@@ -155,10 +155,12 @@ static void build_acp(const struct builder *b, const struct config_agent *from, 
                                    .grace_ms = (msec_t)from->grace_s * 1000,
                                    .keep = from->pool};
     char why[SANDBOX_ERROR];
+    h->acp.exec.lender = b->lender;
     h->acp.sandbox.kind = SANDBOX_NONE; /* as the agent itself */
     (void)!sandbox_prepare(&h->acp.sandbox, why);
     agent_acp_init(&h->acp);
     to->ops = &agent_acp_ops;
+    to->takes_files = true;
     to->settings = &h->acp;
     to->is_process = true;
     to->has_inbox = false;

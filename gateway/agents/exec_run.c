@@ -63,6 +63,7 @@ static void run_drop(struct run *r)
     }
     exec_lines_done(&r->lines);
     input_done(&r->input);
+    buf_done(&r->begin);
     free(r->task_id);
     r->magic = 0;
     free(r);
@@ -445,6 +446,7 @@ struct run *exec_run_new(const struct exec_settings *s, const struct run_events 
     r->events = *events;
     r->task = task;
     r->feed = s->feed;
+    r->lender = s->lender;
     r->input.max = s->max_queue ? s->max_queue : EXEC_QUEUE;
     r->input.ends = s->feed >= EXEC_FEED_INPUT;
     r->input.on_ready = on_stdin_ready;
@@ -518,10 +520,18 @@ void exec_run_proceed(struct run *r)
         ask_to_settle(r);
 }
 
+static void drop_lending(struct run *r)
+{
+    if (r->lending)
+        r->lender->drop_lending(r->lending);
+    r->lending = NULL;
+}
+
 void exec_run_leave(struct run *r)
 {
     struct watched *const all[] = {&r->input.in, &r->out, &r->err, &r->control};
     r->left = true;
+    drop_lending(r); /* the next gateway lends them again */
     for (size_t i = 0; i < countof(all); i++)
         watched_stop(all[i]);
     FAULT_DIE(LEAVE);
@@ -541,6 +551,7 @@ void exec_run_free(struct run *r)
 {
     ASSERT(!r->freed && !r->handing);
     r->freed = true;
+    drop_lending(r);
     close_input(r);
     watched_close(&r->out);
     watched_close(&r->err);

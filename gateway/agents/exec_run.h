@@ -24,6 +24,9 @@ struct run {
     uv_timer_t timer; /* RUNNING: found again; EXITED: the drain; KILLED: the wait for the dead */
     struct watched out, err, control, pidfd;
     struct exec_input input;
+    const struct lender *lender; /* of its files; NULL: there is none */
+    struct lending *lending;     /* its files are on their way, and begin waits for them */
+    struct buf begin;
     int n_handles; /* open or closing */
 
     struct exec_lines lines; /* read, not handed over */

@@ -4,6 +4,7 @@
 #include <uv.h>
 
 #include "gateway/agents/react_call.h"
+#include "gateway/agents/react_files.h"
 #include "gateway/base/fault.h"
 
 /* --- notes ------------------------------------------------------------------------------------ */
@@ -251,6 +252,8 @@ static void recall_call_event(struct recall *r, enum event_type event, struct re
         recall_result(r, call);
     if (event == EVENT_INPUT_REQUIRED && call->state == CALL_TOLD)
         recall_asked(r, call);
+    if (event == EVENT_FILE && call->state == CALL_TOLD)
+        react_files_put_image(&r->doc, &call->images);
     if (event == EVENT_CHILD && call->state == CALL_TOLD) {
         free(call->awaits);
         call->awaits = recall_text(&r->doc, 0, "task_id");

@@ -41,6 +41,7 @@ struct react_call {
     char *answer;      /* {"answer":…}, recalled, to the question that it awaits; NULL: none */
     unsigned ticket;   /* of the commit that it begins after; 0: of none */
     struct buf output; /* the result for the model */
+    struct buf images; /* of it, each a part behind a comma */
 };
 
 /* Closes it, and says so to the task. */

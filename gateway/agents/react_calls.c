@@ -7,6 +7,7 @@
 #include "core/secrets.h"
 #include "gateway/agents/react_arguments.h"
 #include "gateway/agents/react_call.h"
+#include "gateway/agents/react_files.h"
 #include "gateway/base/fault.h"
 
 /* A call for core becomes a line of PROTOCOL.md section 8, checked by its decoder: the model must
@@ -250,12 +251,16 @@ static void on_job_file(void *user, struct str file)
 {
     struct react_call *call = user;
     struct teller *t = call->calls->teller;
+    struct js_doc doc = {0};
     if (call->state != CALL_OPEN)
         return;
     teller_begin(t);
     js_put_field(&t->data, "call_id", str_of(call->id));
     buf_putc(&t->data, ',');
     buf_put(&t->data, file.p + 1, file.n - 2);
+    if (js_parse(&doc, file.p, file.n, JS_OURS))
+        react_files_put_image(&doc, &call->images);
+    js_done(&doc);
     teller_tell(t, EVENT_FILE, STR_NULL);
 }
 
@@ -462,12 +467,26 @@ void react_calls_put(const struct react_calls *c, struct buf *out)
     buf_putc(out, ']');
 }
 
+/* A text, or an array of it and its images. */
+static void put_content(const struct react_call *call, struct buf *out)
+{
+    if (!call->images.len) {
+        js_put_field(out, "content", buf_str(&call->output));
+        return;
+    }
+    js_put_raw(out, "content", STR("[{\"type\":\"text\""));
+    js_put_field(out, "text", buf_str(&call->output));
+    buf_putc(out, '}');
+    buf_putstr(out, buf_str(&call->images));
+    buf_putc(out, ']');
+}
+
 void react_calls_put_results(struct react_calls *c, struct talk *talk)
 {
     for (size_t i = 0; i < c->n; i++) {
         talk_begin(talk, TALK_TOOL);
         js_put_field(&talk->json, "tool_call_id", str_of(c->list[i]->id));
-        js_put_field(&talk->json, "content", buf_str(&c->list[i]->output));
+        put_content(c->list[i], &talk->json);
         talk_end(talk, false);
     }
 }
@@ -485,6 +504,7 @@ void react_call_free(struct react_call *call)
     free(call->awaits);
     free(call->answer);
     buf_done(&call->output);
+    buf_done(&call->images);
     free(call);
 }
 

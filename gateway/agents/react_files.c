@@ -5,9 +5,12 @@
 
 #include "core/store.h"
 #include "gateway/models/model_parts.h"
+#include "gateway/models/model_talk.h"
+#include "proto/file_head.h"
 #include "proto/parts.h"
 
 #define SHA256_HEX 64
+#define BASE64_HEAD 32 /* of an image: more than IMAGE_HEAD of its bytes */
 
 struct react_file {
     struct react_files *files;
@@ -87,6 +90,25 @@ bool react_files_refuse(const struct model *model, struct str parts, char ret_wh
     return refuses;
 }
 
+void react_files_put_image(const struct js_doc *doc, struct buf *out)
+{
+    struct buf type = {0};
+    file_get_text(doc, 0, "media_type", &type);
+    if (model_part_is_image(buf_str(&type)) && size_of(doc, 0) <= REACT_IMAGE_BYTES) {
+        buf_puts(out, ",{\"type\":\"file\"");
+        for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i + 1)) {
+            if (js_is(doc, i, "call_id"))
+                continue;
+            buf_putc(out, ',');
+            js_copy(doc, i, out);
+            buf_putc(out, ':');
+            js_copy(doc, i + 1, out);
+        }
+        buf_putc(out, '}');
+    }
+    buf_done(&type);
+}
+
 /* --- reading ---------------------------------------------------------------------------------- */
 
 static struct react_file *find_file(const struct react_files *f, struct str sha256)
@@ -130,11 +152,17 @@ static void want_file(struct react_files *f, const struct js_doc *doc, uint32_t 
     memcpy(file->sha256, scratch->bytes, SHA256_HEX);
 }
 
-static void want_all(struct react_files *f, const struct js_doc *doc)
+static bool is_result(const struct js_doc *doc, uint32_t message)
+{
+    return model_talk_role(doc, message) == MODEL_TOOL;
+}
+
+static void want_all(struct react_files *f, const struct model *model, const struct js_doc *doc)
 {
     struct buf scratch = {0};
     for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i)) {
-        uint32_t parts = model_parts_of(doc, i);
+        bool is_moot = is_result(doc, i) && !(model->takes & MODEL_TAKES_RESULTS);
+        uint32_t parts = is_moot ? 0 : model_parts_of(doc, i);
         for (uint32_t p = parts ? js_first(doc, parts) : 0; parts && p < js_end(doc, parts);
              p = js_next(doc, p))
             if (part_is_file(doc, p))
@@ -160,13 +188,14 @@ static void load_files(struct react_files *f, struct str owner)
     }
 }
 
-bool react_files_open(struct react_files *f, struct str owner, struct str messages)
+bool react_files_open(struct react_files *f, const struct model *model, struct str owner,
+                      struct str messages)
 {
     struct js_doc doc = {0};
     if (!parts_have_file(messages))
         return true;
     if (js_parse(&doc, messages.p, messages.n, JS_OURS) && js_type(&doc, 0) == JS_ARRAY)
-        want_all(f, &doc);
+        want_all(f, model, &doc);
     js_done(&doc);
     load_files(f, owner);
     return f->n_open == 0;
@@ -197,6 +226,16 @@ static void put_left_out(const char *name, const char *why, struct buf *out)
     buf_done(&text);
 }
 
+static void put_loaded(struct str type, struct str name, struct str base64, struct buf *out)
+{
+    buf_puts(out, "{\"type\":\"file\"");
+    js_put_field(out, "media_type", type);
+    js_put_field(out, "name", name);
+    buf_puts(out, ",\"data\":\"");
+    buf_putstr(out, base64);
+    buf_puts(out, "\"}");
+}
+
 static void put_file(const struct react_files *f, const struct model *model,
                      const struct js_doc *doc, uint32_t part, struct buf *out)
 {
@@ -213,29 +252,69 @@ static void put_file(const struct react_files *f, const struct model *model,
     } else if (file && file->part != part) {
         put_left_out(name.bytes, "it is given again below", out);
     } else {
-        buf_puts(out, "{\"type\":\"file\"");
-        js_put_field(out, "media_type", buf_str(&type));
-        js_put_field(out, "name", buf_str(&name));
-        buf_puts(out, ",\"data\":\"");
-        buf_putstr(out, data ? js_raw(doc, data) : buf_str(&file->base64));
-        buf_puts(out, "\"}");
+        put_loaded(buf_str(&type), buf_str(&name),
+                   data ? js_raw(doc, data) : buf_str(&file->base64), out);
     }
     buf_done(&type);
     buf_done(&name);
     buf_done(&sha256);
 }
 
-static void put_with_files(const struct react_files *f, const struct model *model,
-                           const struct js_doc *doc, uint32_t message, struct buf *out)
+/* The type of an image by its first bytes; "": it is none. */
+static const char *image_of(const struct react_file *file)
 {
-    uint32_t parts = model_parts_of(doc, message), role = js_get(doc, message, "role");
-    if (!parts) {
-        buf_putstr(out, js_raw(doc, message));
-        return;
+    struct buf head = {0};
+    const char *type = NULL;
+    size_t n = file->base64.len < BASE64_HEAD ? file->base64.len : BASE64_HEAD;
+    if (base64_read((struct str){file->base64.bytes, n}, &head))
+        type = image_type(buf_str(&head));
+    buf_done(&head);
+    return type && model_part_is_image(str_of(type)) ? type : "";
+}
+
+/* Behind a comma, or nothing. */
+static void put_image(const struct react_files *f, const struct model *model,
+                      const struct js_doc *doc, uint32_t part, struct buf *out)
+{
+    struct buf name = {0}, sha256 = {0};
+    file_get_text(doc, part, "name", &name);
+    file_get_text(doc, part, "sha256", &sha256);
+    const struct react_file *file = find_file(f, buf_str(&sha256));
+    const char *type = file && file->is_read ? image_of(file) : "";
+    if (*type && (model->takes & MODEL_TAKES_RESULTS)) {
+        buf_putc(out, ',');
+        if (file->part == part)
+            put_loaded(str_of(type), buf_str(&name), buf_str(&file->base64), out);
+        else
+            put_left_out(name.bytes, "it is given again below", out);
     }
-    buf_puts(out, "{\"role\":");
-    js_copy(doc, role, out);
-    buf_puts(out, ",\"content\":[");
+    buf_done(&name);
+    buf_done(&sha256);
+}
+
+/* A text, when no image is left beside it. */
+static void put_result_content(const struct react_files *f, const struct model *model,
+                               const struct js_doc *doc, uint32_t parts, struct buf *out)
+{
+    struct buf images = {0};
+    uint32_t first = js_first(doc, parts), text = js_get(doc, first, "text");
+    for (uint32_t i = js_next(doc, first); i < js_end(doc, parts); i = js_next(doc, i))
+        put_image(f, model, doc, i, &images);
+    if (images.len) {
+        buf_putc(out, '[');
+        buf_putstr(out, js_raw(doc, first));
+        buf_putstr(out, buf_str(&images));
+        buf_putc(out, ']');
+    } else {
+        js_copy(doc, text, out);
+    }
+    buf_done(&images);
+}
+
+static void put_parts_content(const struct react_files *f, const struct model *model,
+                              const struct js_doc *doc, uint32_t parts, struct buf *out)
+{
+    buf_putc(out, '[');
     for (uint32_t i = js_first(doc, parts); i < js_end(doc, parts); i = js_next(doc, i)) {
         if (i > js_first(doc, parts))
             buf_putc(out, ',');
@@ -244,7 +323,31 @@ static void put_with_files(const struct react_files *f, const struct model *mode
         else
             buf_putstr(out, js_raw(doc, i));
     }
-    buf_puts(out, "]}");
+    buf_putc(out, ']');
+}
+
+static void put_with_files(const struct react_files *f, const struct model *model,
+                           const struct js_doc *doc, uint32_t message, struct buf *out)
+{
+    uint32_t parts = model_parts_of(doc, message);
+    if (!parts) {
+        buf_putstr(out, js_raw(doc, message));
+        return;
+    }
+    buf_putc(out, '{');
+    for (uint32_t i = js_first(doc, message); i < js_end(doc, message); i = js_next(doc, i + 1)) {
+        if (i > js_first(doc, message))
+            buf_putc(out, ',');
+        js_copy(doc, i, out);
+        buf_putc(out, ':');
+        if (i + 1 != parts)
+            js_copy(doc, i + 1, out);
+        else if (is_result(doc, message))
+            put_result_content(f, model, doc, parts, out);
+        else
+            put_parts_content(f, model, doc, parts, out);
+    }
+    buf_putc(out, '}');
 }
 
 void react_files_put(const struct react_files *f, const struct model *model, struct str messages,

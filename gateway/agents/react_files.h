@@ -4,6 +4,8 @@
  *           react_files_put copies the messages with the data in the parts (model.h).  A file of an
  *           earlier message that is not there any more, that the model does not take, or that is
  *           too much beside newer ones, becomes a text that says so.
+ * Results:  of a tool's files a model gets the images, by their first bytes, where it says that it
+ *           takes them (MODEL_TAKES_RESULTS); the result's text names them in any case.
  * Thread:   loop.
  * Owns:     what was read, until react_files_clear.
  * Errors:   a sentence: a file cannot be read now.
@@ -13,8 +15,10 @@
 
 #include "core/file_lender.h"
 #include "gateway/models/model.h"
+#include "proto/js.h"
 
 #define REACT_FILES_BYTES (24 << 20) /* of the files of one request */
+#define REACT_IMAGE_BYTES (15 << 18) /* of an image of a result: Anthropic takes 5 MiB of base64 */
 
 struct react_file;
 
@@ -29,9 +33,13 @@ struct react_files {
 
 /* Why the model cannot be given these parts, a message of now; false: it can. */
 bool react_files_refuse(const struct model *model, struct str parts, char ret_why[256]);
+/* Appends a part for the file that the event's data (doc's root) tells, behind a comma, if it is an
+ * image that models take. */
+void react_files_put_image(const struct js_doc *doc, struct buf *out);
 /* Begins to read the files of messages.  True: nothing has to be read.  Otherwise ready is called
  * once, later. */
-bool react_files_open(struct react_files *f, struct str owner, struct str messages);
+bool react_files_open(struct react_files *f, const struct model *model, struct str owner,
+                      struct str messages);
 void react_files_put(const struct react_files *f, const struct model *model, struct str messages,
                      struct buf *out);
 void react_files_clear(struct react_files *f); /* ready is not called any more */

@@ -57,7 +57,7 @@ enum model_kind { MODEL_OPENAI, MODEL_BUILTIN };
 enum model_api { API_CHAT, API_RESPONSES, API_ANTHROPIC };
 
 /* Files of messages that a model can be given: images and others, images, none. */
-enum config_takes { TAKES_FILES, TAKES_IMAGES, TAKES_TEXT };
+enum config_takes { TAKES_MESSAGES, TAKES_FILES, TAKES_IMAGES, TAKES_TEXT };
 
 struct config_model {
     char *name;

@@ -11,7 +11,7 @@
 static const char *const alg_names[] = {"HS256", "RS256", "ES256", "EdDSA", NULL};
 static const char *const model_kinds[] = {"openai", "builtin", NULL};
 static const char *const model_apis[] = {"chat", "responses", "anthropic", NULL};
-static const char *const model_takes[] = {"files", "images", "text", NULL};
+static const char *const model_takes[] = {"messages", "files", "images", "text", NULL};
 static const char *const agent_kinds[] = {"react", "exec", "http", "source", "acp", "worker", NULL};
 static const char *const agent_forms[] = {
     "holdfast", "text", "claude", "codex",     "openai", "responses",
@@ -113,8 +113,8 @@ static const struct key model_keys[] = {
      INT(config_model, idle_timeout_s, 0, MAX_SECONDS, 120)},
     {"context_bytes", "largest input in messages: older ones are left out; 0: no limit",
      INT(config_model, context_bytes, 0, 16 * 1024 * 1024, 0)},
-    {"takes", "openai: files of messages that it can be given: images and others, images, none",
-     CHOICE(config_model, takes, model_takes, TAKES_FILES)},
+    {"takes", "openai: files that it is given: of messages, also tools' images, images alone, none",
+     CHOICE(config_model, takes, model_takes, TAKES_MESSAGES)},
     {"effort", "openai: how much it thinks: a word of its server, such as low or high",
      TEXT(config_model, effort, 32)},
     {"max_tokens", "api responses, anthropic: limit of an answer; 0: none, or 8192 for anthropic",
@@ -255,8 +255,8 @@ static const struct key cluster_keys[] = {
      INT(config, cluster.lease_s, 3, 3600, 10)},
     {"listen", "address and port for the store's other gateways",
      TEXT(config, cluster.listen, 128)},
-    {"advertise", "address and port by which those reach it",
-     TEXT(config, cluster.advertise, 128), .computed = "cluster.listen"},
+    {"advertise", "address and port by which those reach it", TEXT(config, cluster.advertise, 128),
+     .computed = "cluster.listen"},
     {"front_only", "carry clients to the store's other gateways, and serve nobody here",
      BOOL(config, cluster.front_only)},
 };

@@ -2,6 +2,7 @@
 
 #include "gateway/faces/face_http.h"
 #include "gateway/faces/face_ws.h"
+#include "gateway/front/http_files.h"
 #include "proto/faces/a2a.h"
 #include "proto/faces/acp_server.h"
 #include "proto/faces/ag_ui.h"
@@ -37,6 +38,11 @@ static const struct {
     {FACE_OPENAI, FACE(GET, "/v1/responses/{c}", RESPONSES_GET, responses_http_ops)},
     {FACE_OPENAI, FACE(POST, "/v1/responses/{c}/cancel", RESPONSES_CANCEL, responses_http_ops)},
     {FACE_OPENAI, FACE(DELETE, "/v1/responses/{c}", RESPONSES_DELETE, responses_http_ops)},
+    {FACE_OPENAI, /* where OpenAI's clients read what a response cites */
+     {.method = GET,
+      .pattern = "/v1/containers/{c}/files/{t}/content",
+      .query = "",
+      .kind = &download_kind}},
     {FACE_AG_UI, FACE(POST, "/v1/ag-ui/{a}", AG_UI_RUN, ag_ui_http_ops)},
     {FACE_AG_UI, FACE(GET, "/v1/ag-ui/{a}/{c}", AG_UI_CONNECT, ag_ui_http_ops)},
     {FACE_A2A, FACE(GET, "/.well-known/agent-card.json", A2A_CARD, a2a_rest_ops)},

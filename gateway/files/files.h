@@ -47,9 +47,11 @@ bool files_are_open(const struct files *f);
 const struct files_stats *files_stats(const struct files *f);
 
 /* Lends the files of a task's input to its agent: in a folder of the task's own, until it has
- * ended.  Appends the parts with the path of each.  False with a sentence (256 bytes). */
+ * ended (core/file_lender.h).  A store that does not lend at once is waited for in the pool. */
 bool files_lend(struct files *f, struct str owner, struct str task_id, struct str parts,
-                struct buf *out, char *ret_error) MUST_USE;
+                struct buf *out, lender_lent done, void *user, struct lending **ret,
+                char *ret_error) MUST_USE;
+void files_lend_drop(struct lending *lending); /* done is not called any more; NULL is allowed */
 void files_return(struct files *f, struct str task_id); /* the task has ended */
 
 struct lender files_lender(struct files *f); /* all of these, for agents */

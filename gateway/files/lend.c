@@ -14,6 +14,23 @@
 #include "gateway/files/save.h"
 #include "proto/parts.h"
 
+#define GONE_FILE "a file of the message is not there any more"
+#define UNREAD_FILE "a file of the message cannot be read"
+
+/* Blobs that have to be fetched, and where to. */
+struct lending {
+    struct job job;
+    struct lent_blob {
+        char blob[FILE_HASH_LEN + 1];
+        char *path;
+    } * list;
+    size_t n;
+    char task_id[TASK_ID_LEN + 1];
+    int status;
+    lender_lent done; /* NULL: it was dropped */
+    void *user;
+};
+
 static void put_folder(struct buf *out, const struct files *f, struct str task_id)
 {
     buf_putf(out, "%s/%.*s", f->dir, (int)task_id.n, task_id.p);
@@ -42,8 +59,16 @@ static int write_inline(const char *path, struct str base64)
     return good ? STORE_OK : STORE_IO;
 }
 
+static void lending_add(struct lending *l, const char *blob, const char *path)
+{
+    l->list = xrealloc(l->list, (l->n + 1) * sizeof *l->list);
+    struct lent_blob *to = &l->list[l->n++];
+    memcpy(to->blob, blob, sizeof to->blob);
+    to->path = xstrdup(str_of(path));
+}
+
 static int lend_part(struct files *f, const struct js_doc *doc, uint32_t part, struct str owner,
-                     const char *path)
+                     const char *path, struct lending *later)
 {
     char blob[FILE_HASH_LEN + 1];
     struct buf value = {0};
@@ -54,7 +79,9 @@ static int lend_part(struct files *f, const struct js_doc *doc, uint32_t part, s
         buf_clear(&value);
         (void)get_member(doc, part, "sha256", &value);
         files_hash(owner, buf_str(&value), blob);
-        status = f->ops->blob_lend(f->store, blob, path);
+        status = f->ops->lends_at_once ? f->ops->blob_lend(f->store, blob, path) : STORE_OK;
+        if (!f->ops->lends_at_once)
+            lending_add(later, blob, path);
     }
     buf_done(&value);
     return status;
@@ -75,25 +102,62 @@ static bool make_path(const struct files *f, const struct js_doc *doc, uint32_t 
     return good;
 }
 
-bool files_lend(struct files *f, struct str owner, struct str task_id, struct str parts,
-                struct buf *out, char *ret_error)
+static const char *why_not_lent(int status)
 {
-    struct js_doc doc = {0};
+    return status == STORE_OK ? NULL : status == STORE_NOT_FOUND ? GONE_FILE : UNREAD_FILE;
+}
+
+static void lending_free(struct lending *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        free(l->list[i].path);
+    free(l->list);
+    free(l);
+}
+
+static void lending_run(struct job *job)
+{
+    struct lending *l = container_of(job, struct lending, job);
+    for (size_t i = 0; i < l->n && l->status == STORE_OK; i++)
+        l->status = job->files->ops->blob_lend(job->files->store, l->list[i].blob, l->list[i].path);
+}
+
+/* When nobody waits for them, their task may be over, and its folder was removed before. */
+static void lending_ran(struct job *job)
+{
+    struct lending *l = container_of(job, struct lending, job);
+    if (l->status < 0)
+        job->files->stats.failures++;
+    if (l->done)
+        l->done(l->user, why_not_lent(l->status));
+    else
+        files_return(job->files, str_of(l->task_id));
+    lending_free(l);
+}
+
+void files_lend_drop(struct lending *lending)
+{
+    if (lending)
+        lending->done = NULL;
+}
+
+static int lend_parts(struct files *f, struct str owner, struct str task_id,
+                      const struct js_doc *doc, struct buf *out, struct lending *later)
+{
+    int status = STORE_OK;
     size_t n = 0;
-    int status = js_parse(&doc, parts.p, parts.n, JS_OURS) ? STORE_OK : STORE_CORRUPT;
-    files_return(f, task_id); /* of a start that failed */
     buf_putc(out, '[');
-    for (uint32_t i = js_first(&doc, 0); status == STORE_OK && i < js_end(&doc, 0);
-         i = js_next(&doc, i), n++) {
+    for (uint32_t i = js_first(doc, 0); status == STORE_OK && i < js_end(doc, 0);
+         i = js_next(doc, i), n++) {
         struct buf path = {0};
-        bool is_file = js_is(&doc, js_get(&doc, i, "type"), "file");
+        bool is_file = js_is(doc, js_get(doc, i, "type"), "file");
         if (n)
             buf_putc(out, ',');
-        js_copy(&doc, i, out);
-        if (is_file && !make_path(f, &doc, i, task_id, n + 1, &path))
+        js_copy(doc, i, out);
+        if (is_file && !make_path(f, doc, i, task_id, n + 1, &path))
             status = STORE_IO;
         if (is_file && status == STORE_OK)
-            status = lend_part(f, &doc, i, owner, path.bytes);
+            status = lend_part(f, doc, i, owner, path.bytes, later);
         if (is_file) {
             out->len--; /* the brace */
             js_put_field(out, "path", buf_str(&path));
@@ -102,12 +166,37 @@ bool files_lend(struct files *f, struct str owner, struct str task_id, struct st
         buf_done(&path);
     }
     buf_putc(out, ']');
+    return status;
+}
+
+bool files_lend(struct files *f, struct str owner, struct str task_id, struct str parts,
+                struct buf *out, lender_lent done, void *user, struct lending **ret,
+                char *ret_error)
+{
+    struct js_doc doc = {0};
+    struct lending *later = xcalloc(sizeof *later);
+    int status = js_parse(&doc, parts.p, parts.n, JS_OURS) ? STORE_OK : STORE_CORRUPT;
+    *ret = NULL;
+    files_return(f, task_id); /* of a start that failed */
+    if (status == STORE_OK)
+        status = lend_parts(f, owner, task_id, &doc, out, later);
     js_done(&doc);
+    if (status == STORE_OK && later->n > 0 && !f->closing) {
+        later->done = done;
+        later->user = user;
+        snprintf(later->task_id, sizeof later->task_id, "%.*s", (int)task_id.n, task_id.p);
+        later->job = (struct job){.run = lending_run, .done = lending_ran};
+        files_job(f, &later->job);
+        *ret = later;
+        return true;
+    }
+    if (later->n > 0)
+        status = STORE_IO;
+    lending_free(later);
     if (status == STORE_OK)
         return true;
     f->stats.failures++;
-    snprintf(ret_error, 256, "a file of the message %s",
-             status == STORE_NOT_FOUND ? "is not there any more" : "cannot be read");
+    snprintf(ret_error, 256, "%s", why_not_lent(status));
     files_return(f, task_id);
     return false;
 }
@@ -132,9 +221,10 @@ void files_return(struct files *f, struct str task_id)
 /* --- the port --------------------------------------------------------------------------------- */
 
 static bool lend_by_port(void *arg, struct str owner, struct str task_id, struct str parts,
-                         struct buf *out, char *ret_error)
+                         struct buf *out, lender_lent done, void *user, struct lending **ret,
+                         char *ret_error)
 {
-    return files_lend(arg, owner, task_id, parts, out, ret_error);
+    return files_lend(arg, owner, task_id, parts, out, done, user, ret, ret_error);
 }
 
 static void take_back(void *arg, struct str task_id)
@@ -163,6 +253,7 @@ static struct file_save *save_by_port(void *arg, const struct file_plan *plan, l
 struct lender files_lender(struct files *f)
 {
     return (struct lender){.lend = lend_by_port,
+                           .drop_lending = files_lend_drop,
                            .take_back = take_back,
                            .load = load_by_port,
                            .forget = forget_load,

@@ -237,7 +237,7 @@ static void begin_step(struct files *f)
         s->before_ms = f->hub->clock.wall_ms - FILE_UNNAMED_MS;
         sweep_job(f, parts_run, parts_ran);
     } else if (s->step == SWEEP_GONE) {
-        struct query q = {.kind = QUERY_FILES_GONE, .limit = SWEEP_PIECE};
+        struct query q = {.kind = QUERY_FILES_GONE, .slots = &f->hub->open, .limit = SWEEP_PIECE};
         hub_query(f->hub, &q, on_gone, f);
     } else {
         sweep_job(f, list_run, list_ran);

@@ -22,6 +22,7 @@ struct upload {
     const struct upload_ops *ops; /* NULL when the peer has left */
     void *arg;
     char *owner, *quota, *conversation_id, *key, *name, *media_type;
+    unsigned slot; /* the owner's */
     int64_t offset, length;
     bool looks, anew;
     enum upload_step step;
@@ -180,7 +181,7 @@ static void on_upload_committed(struct waiter *w, int status)
 static void keep_run(struct job *job)
 {
     struct upload *u = container_of(job, struct upload, job);
-    u->status = job->files->ops->part_keep(job->files->store, u->part, u->blob);
+    u->status = job->files->ops->part_keep(job->files->store, u->slot, u->part, u->blob);
 }
 
 static void keep_ran(struct job *job)
@@ -240,7 +241,7 @@ static void write_run(struct job *job)
     struct upload *u = container_of(job, struct upload, job);
     struct str bytes = buf_str(&u->writing);
     ASSERT(EVP_DigestUpdate(u->sha, bytes.p, bytes.n) == 1);
-    u->status = job->files->ops->part_write(job->files->store, u->part, u->at, bytes);
+    u->status = job->files->ops->part_write(job->files->store, u->slot, u->part, u->at, bytes);
 }
 
 static void write_ran(struct job *job)
@@ -528,6 +529,7 @@ struct upload *upload_begin(struct files *f, const struct upload_plan *plan)
     u->ops = plan->ops;
     u->arg = plan->arg;
     u->owner = xstrdup(plan->owner);
+    u->slot = slot_of(plan->owner);
     u->quota = xstrdup(plan->quota);
     u->conversation_id = xstrdup(plan->conversation_id);
     u->key = plan->key.p ? xstrdup(plan->key) : NULL;

@@ -178,8 +178,10 @@ bool admin_claims(struct exchange *x, const char *path)
     if (!bearer)
         return false;
     bool is = front_identify(f, STR_NULL, str_of(bearer), STR_NULL, &who) && who.is_admin;
-    if (is)
+    if (is) {
         address_text(f, x->wsi, x->from);
+        x->operator_ = xstrdup((struct str){who.owner, who.owner_len});
+    }
     x->expires_at_ms = who.expires_at_ms;
     buf_done(&who.token);
     free(bearer);

@@ -8,6 +8,7 @@
 #include "gateway/base/audit.h"
 #include "gateway/base/deadline.h"
 #include "gateway/base/log.h"
+#include "gateway/cluster/cluster.h"
 #include "gateway/front/address.h"
 #include "gateway/front/lws_quirks.h"
 #include "gateway/front/ws.h"
@@ -123,7 +124,20 @@ static void put_use(struct buf *out, const char *name, uint64_t value, uint64_t 
     buf_putc(out, '}');
 }
 
-static void put_own_node(const struct front *f, struct buf *out)
+/* Another gateway of the same store, as of the last beat. */
+static void put_other_node(struct buf *out, const struct cluster *c, const struct store_node *node)
+{
+    static const char *const states[] = {
+        [NODE_LIVES] = "live", [NODE_LEAVES] = "leaving", [NODE_DEAD] = "dead"};
+    buf_puts(out, ",{");
+    js_put_field(out, "name", str_of(node->name));
+    js_put_field(out, "phase", str_of(states[node->state]));
+    js_put_int(out, "slots", cluster_slots_of(c, node->incarnation));
+    js_put_field(out, "version", str_of(node->version));
+    buf_putc(out, '}');
+}
+
+static void put_nodes(const struct front *f, struct buf *out)
 {
     static const char *const phases[] = {[FRONT_STARTING] = "starting",
                                          [FRONT_SERVING] = "serving",
@@ -137,7 +151,14 @@ static void put_own_node(const struct front *f, struct buf *out)
     js_put_int(out, "pid", getpid());
     js_put_int(out, "port", f->port);
     js_put_field(out, "version", STR(HOLDFAST_VERSION));
-    buf_puts(out, "}]");
+    const struct store_node *node;
+    if (cluster_node(f->cluster, 0)) /* the store has several */
+        js_put_int(out, "slots", cluster_slots_of(f->cluster, cluster_incarnation(f->cluster)));
+    buf_putc(out, '}');
+    for (size_t i = 0; (node = cluster_node(f->cluster, i)) != NULL; i++)
+        if (node->incarnation != cluster_incarnation(f->cluster))
+            put_other_node(out, f->cluster, node);
+    buf_putc(out, ']');
 }
 
 static void put_limits(const struct front *f, struct buf *out)
@@ -178,7 +199,7 @@ static void state_put(struct exchange *x, struct buf *out)
     f->write_metrics(f->metrics_arg, &metrics);
     buf_puts(out, "{\"type\":\"state\"");
     js_put_int(out, "at", f->hub->clock.wall_ms);
-    put_own_node(f, out);
+    put_nodes(f, out);
     put_limits(f, out);
     put_lists(x, out);
     js_put_field(out, "metrics", buf_str(&metrics));
@@ -239,6 +260,14 @@ int admin_watch_writable(struct exchange *x)
     return good ? 0 : -1;
 }
 
+/* The token has expired, or its owner is locked out. */
+static bool token_is_over(const struct front *f, const struct exchange *x)
+{
+    int64_t now = f->hub->clock.wall_ms;
+    return (x->expires_at_ms && now >= x->expires_at_ms) ||
+           (x->operator_ && revocations_have(&f->hub->revocations, str_of(x->operator_), now));
+}
+
 void admin_state_tick(struct front *f)
 {
     msec_t now = f->hub->clock.now_ms;
@@ -246,8 +275,8 @@ void admin_state_tick(struct front *f)
         f->drain(f->metrics_arg);
     list_each (it, &f->watchers) {
         struct exchange *x = list_item(it, struct exchange, all);
-        bool is_over = x->expires_at_ms && f->hub->clock.wall_ms >= x->expires_at_ms;
-        if (is_over || (lws_partial_buffered(x->wsi) && now - x->said_ms >= PATIENCE_MS))
+        if (token_is_over(f, x) ||
+            (lws_partial_buffered(x->wsi) && now - x->said_ms >= PATIENCE_MS))
             deadline_now(x->wsi);
         else if (f->hub->n_live < MANY_TASKS || now - x->said_ms >= SELDOM_MS)
             lws_callback_on_writable(x->wsi);

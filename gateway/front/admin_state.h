@@ -6,7 +6,8 @@
  *           most STATE_ROWS rows of each kind; the numbers are of all.  Counters are the text of
  *           /metrics, so that each is defined once.
  * Thread:   loop.
- * Errors:   a watcher who takes nothing for a minute is disconnected.
+ * Errors:   a watcher who takes nothing for a minute is disconnected, and so is one whose token has
+ *           expired, or whose owner was revoked.
  */
 #ifndef GATEWAY_FRONT_ADMIN_STATE_H
 #define GATEWAY_FRONT_ADMIN_STATE_H

@@ -558,6 +558,7 @@ void http_api_closed(struct exchange *x)
     free(x->agent);
     free(x->origin);
     free(x->watched_owner);
+    free(x->operator_);
     free(x->traceparent);
     free(x);
 }

@@ -103,6 +103,7 @@ struct exchange {
     bool streams, starts, ended;
     bool watches;        /* an operator's (admin_state.h) */
     char *watched_owner; /* of those; NULL for all */
+    char *operator_;     /* whose token it is; NULL through the socket */
     bool is_whole;       /* nothing is sent until it has ended; then the answer, in one piece */
     bool breaks;         /* ended with an error: the connection is cut */
     bool lost;           /* whole: the awaited end will not come */

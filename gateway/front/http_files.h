@@ -8,7 +8,10 @@
 #ifndef GATEWAY_FRONT_HTTP_FILES_H
 #define GATEWAY_FRONT_HTTP_FILES_H
 
-struct front;
+#include "gateway/front/http_api.h"
+
+/* A route with a conversation and, as its task, the id of a file. */
+extern const struct exchange_kind download_kind;
 
 void http_files_init(struct front *f); /* adds the routes */
 void http_files_tick(struct front *f); /* once a second: readers that take nothing */

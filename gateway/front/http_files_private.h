@@ -6,7 +6,7 @@
 #define GATEWAY_FRONT_HTTP_FILES_PRIVATE_H
 
 #include "gateway/files/files.h"
-#include "gateway/front/http_api.h"
+#include "gateway/front/http_files.h"
 
 struct upload;
 struct workspace_look;
@@ -41,7 +41,6 @@ struct str file_lines(const struct exchange *x);
 void audit_file(struct exchange *x, const char *event, struct str id, enum error e);
 
 /* http_download.c */
-extern const struct exchange_kind download_kind;
 /* size, etag, type and name are known: reads the first bytes, and then sends. */
 void download_read(struct http_file *own);
 int download_writable(struct exchange *x);

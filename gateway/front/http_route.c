@@ -48,6 +48,7 @@ static const struct route routes[] = {
     {WIRE(POST, "/v1/handover", VERB_HANDOVER, "", 201)},
     {WIRE(POST, "/v1/conversations/{c}/pin", VERB_PIN, "", 200)},
     {WIRE(POST, "/v1/conversations/{c}/archive", VERB_ARCHIVE, "", 200)},
+    {WIRE(POST, "/v1/conversations/{c}/fork", VERB_FORK, "", 201)},
     {OWN(POST, "/v1/handover/token", http_api_take_handover)},
     {OWN(POST, "/v1/guest", http_api_make_guest)},
     {OWN(POST, "/v1/admin/kick", admin_kick), .is_admins = true},

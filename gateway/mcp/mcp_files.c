@@ -5,17 +5,11 @@
 
 #include "core/file_lender.h"
 #include "gateway/mcp/mcp_private.h"
-#include "proto/file_head.h"
-#include "proto/forms/say.h"
-#include "proto/parts.h"
-
-struct mcp_gift {
-    struct buf bytes, name, type;
-};
+#include "proto/forms/gift.h"
 
 /* The files of a call's result, until all of them are stored. */
 struct mcp_gifts {
-    struct mcp_gift list[MCP_GIFTS];
+    struct gift list[MCP_GIFTS];
     size_t n, at;
     struct file_save *save; /* of the one that is stored now */
     struct buf text;        /* of the result */
@@ -44,71 +38,19 @@ void mcp_files_done(struct tool_job *job)
         return;
     if (g->save)
         job->server->mcp->o.lender->drop(g->save);
-    for (size_t i = 0; i < g->n; i++) {
-        buf_done(&g->list[i].bytes);
-        buf_done(&g->list[i].name);
-        buf_done(&g->list[i].type);
-    }
+    for (size_t i = 0; i < g->n; i++)
+        gift_done(&g->list[i]);
     buf_done(&g->text);
     free(g);
 }
 
 /* --- what there is ---------------------------------------------------------------------------- */
 
-static void gift_put_text(const struct js_doc *doc, uint32_t object, const char *key,
-                          struct buf *out)
-{
-    uint32_t node = js_get(doc, object, key);
-    if (node && js_type(doc, node) == JS_STRING)
-        js_value(doc, node, out);
-}
-
-/* The last segment, where that is a name. */
-static void name_gift(struct mcp_gift *gift, const struct js_doc *doc, uint32_t object)
-{
-    struct buf uri = {0};
-    gift_put_text(doc, object, "uri", &uri);
-    size_t from = uri.len;
-    while (from > 0 && uri.bytes[from - 1] != '/' && uri.bytes[from - 1] != ':')
-        from--;
-    for (size_t i = from; i < uri.len && uri.len - from <= MAX_FILE_NAME; i++)
-        if ((unsigned char)uri.bytes[i] > ' ' && !strchr("\\?#\"\x7f", uri.bytes[i]))
-            buf_putc(&gift->name, uri.bytes[i]);
-    buf_done(&uri);
-}
-
-static void take_gift(struct mcp_gifts *g, const struct js_doc *doc, uint32_t object,
-                      const char *member)
-{
-    struct mcp_gift *gift = &g->list[g->n];
-    struct buf data = {0}, type = {0};
-    if (g->n == MCP_GIFTS)
-        return;
-    gift_put_text(doc, object, member, &data);
-    gift_put_text(doc, object, "mimeType", &type);
-    if (!type.len || !media_type_read(buf_str(&type), &gift->type))
-        buf_clear(&gift->type);
-    if (data.len && base64_read(buf_str(&data), &gift->bytes)) {
-        name_gift(gift, doc, object);
-        g->n++;
-    } else {
-        buf_done(&gift->bytes);
-        buf_done(&gift->type);
-    }
-    buf_done(&data);
-    buf_done(&type);
-}
-
 static void take_gifts(struct mcp_gifts *g, const struct js_doc *doc, uint32_t content)
 {
-    for (uint32_t i = js_first(doc, content); i < js_end(doc, content); i = js_next(doc, i)) {
-        uint32_t resource = js_type(doc, i) == JS_OBJECT ? js_get(doc, i, "resource") : 0;
-        if (say_is(doc, i, "type", "image") || say_is(doc, i, "type", "audio"))
-            take_gift(g, doc, i, "data");
-        else if (say_is(doc, i, "type", "resource") && resource &&
-                 js_type(doc, resource) == JS_OBJECT && js_get(doc, resource, "blob"))
-            take_gift(g, doc, resource, "blob");
-    }
+    for (uint32_t i = js_first(doc, content); i < js_end(doc, content); i = js_next(doc, i))
+        if (g->n < MCP_GIFTS && gift_read(doc, i, &g->list[g->n]))
+            g->n++;
 }
 
 /* --- storing ---------------------------------------------------------------------------------- */
@@ -143,7 +85,7 @@ static void give_next(struct tool_job *job)
         mcp_job_finish(job, buf_str(&g->text));
         return;
     }
-    struct mcp_gift *gift = &g->list[g->at++];
+    struct gift *gift = &g->list[g->at++];
     const struct lender *lender = job->server->mcp->o.lender;
     int n = snprintf(key, sizeof key, "%.100s/%zu", job->file_key, g->at);
     g->save = lender->save(lender->arg,

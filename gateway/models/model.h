@@ -22,8 +22,9 @@ struct model_turn; /* defined by the adapter */
  * during start only. */
 struct model_request {
     struct str messages; /* array of {"role","content"}, assistant's with "tool_calls", tool's with
-                            "tool_call_id"; a user's content may be an array of {"type":"text",
-                            "text"} and {"type":"file","media_type","name","data"}, with base64 */
+                            "tool_call_id"; a user's or tool's content may be an array of
+                            {"type":"text","text"} and {"type":"file","media_type","name",
+                            "data"}, with base64; a tool's has its text first */
     struct str tools;    /* array of {"type":"function","function":{…}}, "[]" for none */
     bool
         may_be_empty; /* once tools have done what was asked, a turn without a word is an end too */
@@ -77,8 +78,8 @@ struct model_ops {
     void (*free)(struct model_turn *turn); /* NULL is allowed */
 };
 
-/* Files of messages that a model can be given. */
-enum model_takes { MODEL_TAKES_IMAGES = 1, MODEL_TAKES_FILES = 2 };
+/* Files of messages that a model can be given, and images of tools' results. */
+enum model_takes { MODEL_TAKES_IMAGES = 1, MODEL_TAKES_FILES = 2, MODEL_TAKES_RESULTS = 4 };
 
 /* One configured model. */
 struct model {

@@ -111,6 +111,7 @@ static void anthropic_put_assistant(struct messages *m, uint32_t message)
 static void anthropic_put_result(struct messages *m, uint32_t message)
 {
     uint32_t id = js_get(m->doc, message, "tool_call_id");
+    uint32_t parts = model_parts_of(m->doc, message);
     struct buf text = {0};
     model_talk_put_text(m->doc, message, "content", &text);
     open_message(m, user);
@@ -121,8 +122,13 @@ static void anthropic_put_result(struct messages *m, uint32_t message)
         js_copy(m->doc, id, &m->out);
     else
         buf_puts(&m->out, "\"\"");
-    if (!str_is_blank(buf_str(&text)))
+    if (parts) {
+        js_put_raw(&m->out, "content", STR("["));
+        model_parts_put(m->doc, parts, model_part_put_anthropic, &m->out);
+        buf_putc(&m->out, ']');
+    } else if (!str_is_blank(buf_str(&text))) {
         js_put_field(&m->out, "content", buf_str(&text));
+    }
     buf_putc(&m->out, '}');
     buf_done(&text);
 }

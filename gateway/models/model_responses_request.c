@@ -62,12 +62,19 @@ static void responses_put_assistant(const struct js_doc *doc, uint32_t message, 
 
 static void responses_put_result(const struct js_doc *doc, uint32_t message, struct buf *out)
 {
+    uint32_t parts = model_parts_of(doc, message);
     struct buf text = {0};
-    model_talk_put_text(doc, message, "content", &text);
     begin_item(out);
     js_put_field(out, "type", STR("function_call_output"));
     put_node(out, "call_id", doc, js_get(doc, message, "tool_call_id"));
-    js_put_field(out, "output", buf_str(&text));
+    if (parts) {
+        js_put_raw(out, "output", STR("["));
+        model_parts_put(doc, parts, model_part_put_responses, out);
+        buf_putc(out, ']');
+    } else {
+        model_talk_put_text(doc, message, "content", &text);
+        js_put_field(out, "output", buf_str(&text));
+    }
     buf_putc(out, '}');
     buf_done(&text);
 }

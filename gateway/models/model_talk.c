@@ -110,9 +110,56 @@ void model_talk_put_output(struct buf *out, const char *api, struct str items)
     buf_putc(out, '}');
 }
 
-static void put_plain_message(const struct js_doc *doc, uint32_t message, struct buf *out)
+/* Images of results wait for the user's next message: a tool's has none there. */
+static void put_plain_result(const struct js_doc *doc, uint32_t message, uint32_t parts,
+                             struct buf *out, struct buf *images)
 {
+    struct buf text = {0};
+    for (uint32_t i = js_first(doc, parts); i < js_end(doc, parts); i = js_next(doc, i)) {
+        if (js_get(doc, i, "text")) {
+            buf_puts(&text, text.len ? "\n" : "");
+            js_value(doc, js_get(doc, i, "text"), &text);
+        } else {
+            buf_puts(images, images->len ? "," : "");
+            model_part_put_chat(doc, i, images);
+        }
+    }
+    buf_puts(out, "{\"role\":\"tool\",\"tool_call_id\":");
+    js_copy(doc, js_get(doc, message, "tool_call_id"), out);
+    js_put_field(out, "content", buf_str(&text));
+    buf_putc(out, '}');
+    buf_done(&text);
+}
+
+/* The content of a user's message, behind the images of results; parts is 0 for a text. */
+static void put_plain_content(const struct js_doc *doc, uint32_t content, uint32_t parts,
+                              struct buf *images, struct buf *out)
+{
+    buf_putc(out, '[');
+    buf_putstr(out, buf_str(images));
+    if (images->len && content)
+        buf_putc(out, ',');
+    if (parts)
+        model_parts_put(doc, parts, model_part_put_chat, out);
+    else if (content) {
+        buf_puts(out, "{\"type\":\"text\",\"text\":");
+        js_copy(doc, content, out);
+        buf_putc(out, '}');
+    }
+    buf_putc(out, ']');
+    buf_clear(images);
+}
+
+static void put_plain_message(const struct js_doc *doc, uint32_t message, struct buf *images,
+                              struct buf *out)
+{
+    enum model_role role = model_talk_role(doc, message);
     uint32_t parts = model_parts_of(doc, message);
+    bool is_shown = role == MODEL_USER && images->len;
+    if (role == MODEL_TOOL && parts) {
+        put_plain_result(doc, message, parts, out, images);
+        return;
+    }
     buf_putc(out, '{');
     for (uint32_t i = js_first(doc, message); i < js_end(doc, message); i = js_next(doc, i + 1)) {
         if (js_is(doc, i, MODEL_OUTPUT))
@@ -121,15 +168,47 @@ static void put_plain_message(const struct js_doc *doc, uint32_t message, struct
             buf_putc(out, ',');
         js_copy(doc, i, out);
         buf_putc(out, ':');
-        if (i + 1 != parts) {
+        if (i + 1 == parts || (is_shown && js_is(doc, i, "content")))
+            put_plain_content(doc, i + 1, parts, images, out);
+        else
             js_copy(doc, i + 1, out);
-            continue;
-        }
-        buf_putc(out, '[');
-        model_parts_put(doc, parts, model_part_put_chat, out);
-        buf_putc(out, ']');
     }
     buf_putc(out, '}');
+}
+
+/* A user's message of their own, where none follows. */
+static void put_plain_images(struct buf *images, struct buf *out)
+{
+    if (!images->len)
+        return;
+    buf_puts(out, "{\"role\":\"user\",\"content\":[");
+    buf_puts(out, "{\"type\":\"text\",\"text\":\"" MODEL_IMAGES "\"},");
+    buf_putstr(out, buf_str(images));
+    buf_puts(out, "]}");
+    buf_clear(images);
+}
+
+static void put_plain_talk(const struct js_doc *doc, struct buf *out)
+{
+    struct buf images = {0};
+    for (uint32_t i = js_first(doc, 0); i < js_end(doc, 0); i = js_next(doc, i)) {
+        bool is_object = js_type(doc, i) == JS_OBJECT;
+        enum model_role role = model_talk_role(doc, i);
+        if (i > js_first(doc, 0))
+            buf_putc(out, ',');
+        if (images.len && role != MODEL_TOOL && role != MODEL_USER) {
+            put_plain_images(&images, out);
+            buf_putc(out, ',');
+        }
+        if (is_object)
+            put_plain_message(doc, i, &images, out);
+        else
+            js_copy(doc, i, out);
+    }
+    if (images.len)
+        buf_putc(out, ',');
+    put_plain_images(&images, out);
+    buf_done(&images);
 }
 
 void model_talk_put_plain(struct buf *out, struct str messages)
@@ -144,14 +223,7 @@ void model_talk_put_plain(struct buf *out, struct str messages)
         return;
     }
     buf_putc(out, '[');
-    for (uint32_t i = js_first(&doc, 0); i < js_end(&doc, 0); i = js_next(&doc, i)) {
-        if (i > js_first(&doc, 0))
-            buf_putc(out, ',');
-        if (js_type(&doc, i) == JS_OBJECT)
-            put_plain_message(&doc, i, out);
-        else
-            js_copy(&doc, i, out);
-    }
+    put_plain_talk(&doc, out);
     buf_putc(out, ']');
     js_done(&doc);
 }

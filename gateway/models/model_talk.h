@@ -35,7 +35,11 @@ uint32_t model_talk_output(const struct js_doc *doc, uint32_t message,
                            const struct model_output_form *form);
 /* Appends the member for an array of items. */
 void model_talk_put_output(struct buf *out, const char *api, struct str items);
-/* Appends messages as Chat Completions want them: without their outputs, files in its form. */
+/* Before the images of results, where a user's message is made for them. */
+#define MODEL_IMAGES "[The images of the results above, in their order:]"
+
+/* Appends messages as Chat Completions want them: without their outputs, files in its form, and the
+ * images of results with the user's next message, since a tool's has only text there. */
 void model_talk_put_plain(struct buf *out, struct str messages);
 /* A call's id, name or arguments, of its function where they stand there; 0 for none. */
 uint32_t model_talk_of_call(const struct js_doc *doc, uint32_t call, const char *name);

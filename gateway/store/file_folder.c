@@ -134,8 +134,10 @@ static int64_t folder_part_size(void *store, const char *part)
     return size == STORE_NOT_FOUND ? 0 : size;
 }
 
-static int folder_part_write(void *store, const char *part, int64_t at, struct str bytes)
+static int folder_part_write(void *store, unsigned slot, const char *part, int64_t at,
+                             struct str bytes)
 {
+    (void)slot; /* all are at home here */
     char *path = part_path(store, part);
     int fd = part_open(path);
     int status = fd < 0 ? folder_error() : write_at(fd, at, bytes);
@@ -162,8 +164,9 @@ static int part_sync(const char *path)
     return status;
 }
 
-static int folder_part_keep(void *store, const char *part, const char *blob)
+static int folder_part_keep(void *store, unsigned slot, const char *part, const char *blob)
 {
+    (void)slot;
     char *from = part_path(store, part), *to = blob_path(store, blob);
     char *folder = folder_of(to), *above = folder_of(folder);
     int status = part_sync(from);
@@ -333,6 +336,7 @@ const struct file_store_ops file_folder_ops = {
     .parts_of = folder_parts_of,
     .parts_sweep = folder_parts_sweep,
     .blob_read = folder_blob_read,
+    .lends_at_once = true,
     .blob_lend = folder_blob_lend,
     .blob_drop = folder_blob_drop,
     .blobs_list = folder_blobs_list,

@@ -14,7 +14,7 @@
 #ifndef GATEWAY_STORE_STORE_PG_H
 #define GATEWAY_STORE_STORE_PG_H
 
-#include "core/store.h"
+#include "core/file_store.h"
 #include "gateway/store/store_nodes.h"
 
 #ifndef STORE_ERROR_TEXT
@@ -77,6 +77,10 @@ void store_pg_leave(struct store_pg *store);
 /* Slots in which nothing is staged, nor will be: they become nobody's with the next sign of life,
  * which the view shows. */
 void store_pg_release(struct store_pg *store, const struct slots *slots);
+
+/* The bytes of files, in the same database; it must be closed before the store. */
+extern const struct file_store_ops store_pg_bytes_ops;
+void *store_pg_bytes_open(struct store_pg *store); /* never NULL */
 
 /* Any thread: another process has the store.  The next commit says so too. */
 bool store_pg_is_fenced(struct store_pg *store);

@@ -34,6 +34,15 @@ void pg_put_file_use(struct store_pg *s, const struct op *op)
     pg_send(&c);
 }
 
+void pg_put_files_expire(struct store_pg *s, const struct op *op)
+{
+    struct pg_call c;
+    pg_begin(&c, &s->writer, PG_FILES_EXPIRE);
+    pg_int(&c, op->at);
+    pg_int(&c, s->incarnation);
+    pg_send(&c);
+}
+
 /* --- asking ----------------------------------------------------------------------------------- */
 
 /* The state, the columns of PG_FILE, and shares. */
@@ -60,6 +69,7 @@ int pg_ask_files(struct pg_reader *r, const struct query *q, struct answer *ret)
     struct pg_call c;
     PGresult *rows;
     bool one = q->kind != QUERY_FILES_GONE;
+    char slots[N_SLOTS / 8];
     pg_begin(&c, &r->conn, stmts[q->kind]);
     if (q->kind == QUERY_FILE || q->kind == QUERY_UPLOAD) {
         pg_text(&c, q->owner);
@@ -68,6 +78,8 @@ int pg_ask_files(struct pg_reader *r, const struct query *q, struct answer *ret)
     if (one)
         pg_text(&c, q->key);
     else
+        pg_slots(&c, q, slots);
+    if (!one)
         pg_int(&c, pg_rows_wanted(q));
     int status = pg_ask(&c, &rows);
     for (int i = 0; status == STORE_OK && i < PQntuples(rows); i++) {

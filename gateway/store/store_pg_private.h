@@ -162,6 +162,21 @@ enum pg_stmt {
     PG_ASK_UPLOAD,
     PG_ASK_BLOB,
     PG_ASK_FILES_GONE,
+
+    PG_BYTES_HOLD,
+    PG_PART_SIZE,
+    PG_PART_GROW,
+    PG_CHUNK_PUT,
+    PG_PART_READ,
+    PG_PART_FORGET_TWICE,
+    PG_PART_FORGET,
+    PG_PART_DROP,
+    PG_PARTS_OF,
+    PG_PARTS_SWEEP,
+    PG_BLOB_KEEP,
+    PG_BLOB_READ,
+    PG_BLOB_DROP,
+    PG_BLOBS_LIST,
     PG_COUNT
 };
 
@@ -381,6 +396,7 @@ int pg_put_ops(struct store_pg *s, const struct batch *batch);
 /* store_pg_files.c: queued. */
 void pg_put_file(struct store_pg *s, const struct op *op);
 void pg_put_file_use(struct store_pg *s, const struct op *op);
+void pg_put_files_expire(struct store_pg *s, const struct op *op);
 int pg_ask_files(struct pg_reader *r, const struct query *q, struct answer *ret);
 
 /* store_pg_tree.c: such ops. */

@@ -213,6 +213,7 @@ struct message_record *pg_take_message(const PGresult *r, int row, struct answer
     m->created_at = pg_col_int(r, row, 4);
     m->content = arena_str(&ret->chunks, pg_col(r, row, 5));
     m->parent_id = arena_str(&ret->chunks, pg_col(r, row, 6));
+    m->parts = arena_str(&ret->chunks, pg_col(r, row, PQfnumber(r, "parts")));
     return m;
 }
 

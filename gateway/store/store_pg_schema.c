@@ -116,10 +116,23 @@ static const char script_3[] =
     "ALTER TABLE conversations ADD COLUMN IF NOT EXISTS flags bigint NOT NULL DEFAULT 0;"
     "CREATE INDEX IF NOT EXISTS messages_newest ON messages (owner, message_id);";
 
+/* The bytes of files.  A part and the blob that it becomes have one id, so keeping moves none. */
+static const char script_6[] =
+    "CREATE TABLE file_parts (part bytea PRIMARY KEY, owner_group bytea NOT NULL,"
+    " slot bigint NOT NULL, id bigserial NOT NULL, size bigint NOT NULL,"
+    " written_at bigint NOT NULL);"
+    "CREATE INDEX file_parts_of ON file_parts (owner_group);"
+    "CREATE TABLE file_blobs (blob bytea PRIMARY KEY, slot bigint NOT NULL, id bigint NOT NULL,"
+    " size bigint NOT NULL);"
+    "CREATE TABLE file_chunks (id bigint NOT NULL, place bigint NOT NULL, bytes bytea NOT NULL,"
+    " PRIMARY KEY (id, place));"
+    "ALTER TABLE file_chunks ALTER bytes SET STORAGE EXTERNAL;";
+
 struct script {
     const char *tables, *indexes; /* NULL: none */
 };
-static const struct script scripts[] = {{script_1, indexes_1}, {script_2, NULL}, {script_3, NULL}};
+static const struct script scripts[] = {
+    {script_1, indexes_1}, {script_2, NULL}, {script_3, NULL}, {script_6, NULL}};
 
 /* --- columns ---------------------------------------------------------------------------------- */
 

@@ -71,6 +71,12 @@ _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3, "CO
 #define MESSAGE(m)                                                                                 \
     m ".message_id, " m ".task_id, " m ".role, " m ".partial, " m ".created_at, " m ".content, " m \
       ".parent_id"
+/* Those of a user's message: its task's.  Behind all others, and found by its name. */
+#define MESSAGE_PARTS(m, conversation)                                                         \
+    ", CASE WHEN " m ".role = 0 THEN (SELECT i.parts FROM tasks t JOIN inputs i ON "           \
+    "i.task_key = t.task_key WHERE t.owner = $1 AND t.conversation_id = " conversation " AND " \
+    "t.task_id = " m ".task_id) END AS parts"
+_Static_assert(ROLE_USER == 0, "MESSAGE_PARTS has it");
 #define COUNTS(p) "($4 = 0 OR " p ".created_at <= $4)"
 #define SIBLINGS(parent)                                                                          \
     "(SELECT string_agg(x.message_id, ' '::bytea ORDER BY x.message_id) FROM (SELECT message_id " \
@@ -83,6 +89,18 @@ _Static_assert(MAX_SIBLINGS == 256, "SIBLINGS has it");
 _Static_assert(TASK_ROW_BYTES == 1024, "file_record_cost");
 #define USAGE_ADD "ON CONFLICT (owner) DO UPDATE SET bytes = usage.bytes + excluded.bytes"
 #define GARBAGE_WHOLE "ON CONFLICT (task_key) DO UPDATE SET keeps_record = 0"
+
+#define NOW_MS "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+#define CHUNKS(table, name)                                                        \
+    "SELECT t.size, c.place, c.bytes FROM " table " t LEFT JOIN file_chunks c ON " \
+    "c.id = t.id AND c.place >= ?2 AND c.place < ?3 WHERE t." name " = ?1 ORDER BY c.place"
+/* Where the slot is not another node's, which is locked first. */
+#define DROPPED(table, name)                                                                  \
+    "WITH h AS MATERIALIZED (SELECT s.slot FROM slots s JOIN " table " t ON t.slot = s.slot " \
+    "WHERE t." name                                                                           \
+    " = ? AND coalesce(s.incarnation, ?) = ?2 FOR SHARE OF s), d AS (DELETE FROM " table      \
+    " t USING h WHERE t." name " = ?1 AND t.slot = h.slot RETURNING t.id) "                   \
+    "DELETE FROM file_chunks c USING d WHERE c.id = d.id"
 
 static const char *const texts[PG_COUNT] = {
     [PG_BEGIN] = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
@@ -234,8 +252,10 @@ static const char *const texts[PG_COUNT] = {
     " RETURNING owner, 1024 + size AS bytes) UPDATE usage SET bytes = usage.bytes - g.bytes " \
     "FROM (SELECT owner, sum(bytes)::bigint AS bytes FROM f GROUP BY owner) g "               \
     "WHERE usage.owner = g.owner"
+    /* Not another node's. */
     [PG_FILES_EXPIRE] =
-        "WITH f AS (UPDATE files SET state = 2 WHERE state = 0 AND created_at < ?" FILES_LESS,
+        "WITH f AS (UPDATE files SET state = 2 WHERE state = 0 AND created_at < ? AND slot IN "
+        "(SELECT slot FROM slots WHERE coalesce(incarnation, ?) = ?2)" FILES_LESS,
     [PG_FILES_REMOVE] = "DELETE FROM files WHERE state = 2 AND blob = ?",
     [PG_FILES_DELETE] = "WITH f AS (UPDATE files SET state = 2" HERE " AND state < 2" FILES_LESS,
     [PG_FILE_USES_DELETE] = "DELETE FROM file_uses" HERE,
@@ -378,11 +398,12 @@ static const char *const texts[PG_COUNT] = {
                            "FROM tasks t" WITH_INPUT WITH_RUN
                            "WHERE t.status < 2" SLOTS("t") " AND t.task_key > ?",
                            "t.task_key"),
-    [PG_ASK_MESSAGES] = WITHIN(MESSAGE("m"), BYTES("m.content"),
+    [PG_ASK_MESSAGES] = WITHIN(MESSAGE("m") MESSAGE_PARTS("m", "$2"), BYTES("m.content"),
                                "FROM messages m WHERE m.owner = ? AND m.conversation_id = ? AND "
                                "m.message_id < ?",
                                "m.message_id DESC"),
-    [PG_ASK_MESSAGE] = "SELECT " MESSAGE("m") " FROM messages m" HERE " AND message_id = $3",
+    [PG_ASK_MESSAGE] = "SELECT " MESSAGE("m") MESSAGE_PARTS("m", "$2") " FROM messages m" HERE
+                                                                       " AND message_id = $3",
     [PG_ASK_BRIEF] = "SELECT " BRIEF " FROM tasks t" HERE " AND task_id = $3",
     /* Upwards from a message: as far as a reader may take, and one more.  taken and before: the
      * messages below it that count, and their bytes. */
@@ -394,17 +415,20 @@ static const char *const texts[PG_COUNT] = {
                                                   "m.conversation_id = $2 AND m.message_id = p.parent_id "
                                                   "WHERE p.taken < $6 AND (p.before <= $7 OR p.taken < 2)) "
                                                   "SELECT " MESSAGE("p") ", CASE WHEN $5 = 1 THEN " SIBLINGS(
-                                                      "p.parent_id") " END FROM path p",
+                                                      "p.parent_id") " END" MESSAGE_PARTS("p",
+                                                                                          "$2") " FROM path p",
     [PG_ASK_CONVERSATION] = CONVERSATION "WHERE c.owner = ? AND c.conversation_id = ?",
-    [PG_ASK_CONVERSATIONS] = CONVERSATION
-    "WHERE c.owner = ? AND c.unlisted = 0 AND (c.flags & ?) = ?" LIMITED("c.updated_at DESC, c.conversation_id DESC"),
-    [PG_ASK_CONVERSATIONS_BEFORE] =
-        CONVERSATION "WHERE c.owner = ? AND c.unlisted = 0 AND (c.flags & ?) = ? AND (c.updated_at, c.conversation_id) < "
-                     "(SELECT b.updated_at, b.conversation_id FROM conversations b "
-                     "WHERE b.owner = ?1 AND b.conversation_id = ?)" LIMITED(
-                         "c.updated_at DESC, c.conversation_id DESC"),
+    [PG_ASK_CONVERSATIONS] =
+        CONVERSATION "WHERE c.owner = ? AND c.unlisted = 0 AND (c.flags & ?) = ?" LIMITED(
+            "c.updated_at DESC, c.conversation_id DESC"),
+    [PG_ASK_CONVERSATIONS_BEFORE] = CONVERSATION
+    "WHERE c.owner = ? AND c.unlisted = 0 AND (c.flags & ?) = ? AND (c.updated_at, c.conversation_id) < "
+    "(SELECT b.updated_at, b.conversation_id FROM conversations b "
+    "WHERE b.owner = ?1 AND b.conversation_id = ?)" LIMITED(
+        "c.updated_at DESC, c.conversation_id DESC"),
     [PG_ASK_SEARCH] = WITHIN(
-        MESSAGE("m") ", m.conversation_id", BYTES("m.content"),
+        MESSAGE("m") ", m.conversation_id" MESSAGE_PARTS("m", "m.conversation_id"),
+        BYTES("m.content"),
         "FROM messages m WHERE m.owner = ? AND m.message_id < ? AND EXISTS (SELECT 1 FROM conversations c "
         "WHERE c.owner = ?1 AND c.conversation_id = m.conversation_id AND c.unlisted = 0)",
         "m.message_id DESC"),
@@ -451,7 +475,45 @@ static const char *const texts[PG_COUNT] = {
     [PG_ASK_BLOB] = ASK_FILE("0") "blob = ? AND state < 2 LIMIT 1",
     [PG_ASK_FILES_GONE] =
         "SELECT DISTINCT ON (blob) state" PG_FILE ", EXISTS (SELECT 1 FROM files o WHERE "
-        "o.blob = f.blob AND o.state < 2)::int FROM files f WHERE state = 2 ORDER BY blob LIMIT ?",
+        "o.blob = f.blob AND o.state < 2)::int FROM files f WHERE state = 2" SLOTS(
+            "f") " ORDER BY blob LIMIT ?",
+
+    /* --- the bytes of files ---------------------------------------------------------------- */
+
+    /* Divides by zero when the slot is another node's. */
+    [PG_BYTES_HOLD] = "SELECT 1 / count(*) FROM (SELECT slot FROM slots WHERE slot = ? AND "
+                      "coalesce(incarnation, ?) = ?2 FOR SHARE) h",
+    [PG_PART_SIZE] = "SELECT size FROM file_parts WHERE part = ?",
+    /* The same when the part does not end where the bytes begin. */
+    [PG_PART_GROW] =
+        "WITH p AS (INSERT INTO file_parts AS f (part, owner_group, slot, size, written_at) VALUES "
+        "(?, ?, ?, ?, " NOW_MS ") ON CONFLICT (part) DO UPDATE SET size = f.size + excluded.size, "
+        "written_at = excluded.written_at WHERE f.size = ? RETURNING size) "
+        "SELECT 1 / count(*) FROM p WHERE size = ?4 + ?5",
+    [PG_CHUNK_PUT] = "INSERT INTO file_chunks (id, place, bytes) SELECT id, ?2, ?3 FROM file_parts "
+                     "WHERE part = ?1",
+    [PG_PART_READ] = CHUNKS("file_parts", "part"),
+    [PG_BLOB_KEEP] =
+        "INSERT INTO file_blobs (blob, slot, id, size) SELECT ?2, ?3, coalesce(p.id, "
+        "nextval('file_parts_id_seq')), coalesce(p.size, 0) FROM (SELECT 1) one LEFT JOIN "
+        "file_parts p ON p.part = ?1 ON CONFLICT DO NOTHING",
+    /* The blob was there before: the bytes that came again go. */
+    [PG_PART_FORGET_TWICE] =
+        "DELETE FROM file_chunks c USING file_parts p WHERE p.part = ? AND c.id = p.id AND NOT "
+        "EXISTS (SELECT 1 FROM file_blobs b WHERE b.blob = ? AND b.id = p.id)",
+    [PG_PART_FORGET] = "DELETE FROM file_parts WHERE part = ?",
+    [PG_PART_DROP] = DROPPED("file_parts", "part"),
+    [PG_PARTS_OF] = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM file_parts WHERE "
+                    "owner_group = ?",
+    [PG_PARTS_SWEEP] =
+        "WITH p AS (DELETE FROM file_parts WHERE slot IN (SELECT slot FROM slots WHERE "
+        "coalesce(incarnation, ?) = ?1) AND (written_at < ? OR (?3 <> 0 AND position('/" FILE_PART_ONCE
+        "'::bytea IN part) > 0)) RETURNING id) DELETE FROM file_chunks c USING p WHERE c.id = p.id",
+    [PG_BLOB_READ] = CHUNKS("file_blobs", "blob"),
+    [PG_BLOB_DROP] = DROPPED("file_blobs", "blob"),
+    [PG_BLOBS_LIST] =
+        "SELECT blob FROM file_blobs WHERE blob >= ? AND blob < ?1 || 'g'::bytea AND slot IN "
+        "(SELECT slot FROM slots WHERE coalesce(incarnation, ?2) = ?2)",
 };
 
 const char *pg_sql(enum pg_stmt stmt)

@@ -350,7 +350,7 @@ static void pg_put_other(struct store_pg *s, const struct op *op)
     case OP_CONVERSATION_DELETE: pg_put_delete(s, op); return;
     case OP_FILE_PUT: pg_put_file(s, op); return;
     case OP_FILE_USE: pg_put_file_use(s, op); return;
-    case OP_FILES_EXPIRE: put_number(s, PG_FILES_EXPIRE, op->at); return;
+    case OP_FILES_EXPIRE: pg_put_files_expire(s, op); return;
     case OP_FILES_REMOVE: pg_put_files_remove(s, op); return;
     case OP_REQUEST_KEY: pg_put_request_key(s, op); return;
     case OP_ACK: pg_put_ack(s, op); return;

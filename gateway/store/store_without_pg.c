@@ -4,6 +4,13 @@
 #include "gateway/store/store_pg.h"
 
 const struct store_ops store_pg_ops = {.name = "postgres"};
+const struct file_store_ops store_pg_bytes_ops = {.name = "postgres"};
+
+void *store_pg_bytes_open(struct store_pg *store)
+{
+    (void)store;
+    return NULL;
+}
 
 int store_pg_open(const struct store_pg_options *options, struct store_pg **ret,
                   char ret_error[STORE_ERROR_TEXT])

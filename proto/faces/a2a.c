@@ -6,7 +6,8 @@
  * appended, and a final answer that differs from the streamed text replaces it (`append` false). So
  * at the end the artifact is the task's output. For a snapshot the stream first collects, up to the
  * last existing event, and sends one task; from then on it sends updates. It keeps the text only
- * while it collects. Events that A2A has no place for become metadata of a status.
+ * while it collects. A file is an artifact of its own. Events that A2A has no place for become
+ * metadata of a status.
  *
  * A question ends the streams that began with a message, as in the SDK's own server: the next
  * message answers it. */
@@ -14,13 +15,14 @@
 struct a2a_stream {
     struct face_stream face;
     struct a2a_request request; /* only its operation, envelope and without_history */
-    char *task_id, *conversation_id, *rpc_id;
+    char *task_id, *conversation_id, *rpc_id, *base;
     struct a2a_task task;
     bool collects, begun; /* the task was put */
     bool waits;           /* for the user, and nothing followed */
     bool has_answer;
+    bool has_no_beginning; /* retention has removed it: the text is that of the end */
     struct face_said said;
-    struct buf message, history, text; /* what task points into */
+    struct buf message, history, text, files; /* what task points into */
     struct buf out, scratch, data;
 };
 
@@ -51,6 +53,7 @@ static void put_whole_task(struct a2a_stream *s, const struct face_sink *to)
     s->task.message = buf_str(&s->message);
     s->task.history = buf_str(&s->history);
     s->task.text = s->has_answer && s->collects ? buf_str(&s->text) : STR_NULL;
+    s->task.files = buf_str(&s->files);
     if (!bare)
         buf_puts(out, "{\"task\":");
     a2a_put_task(out, &s->task);
@@ -61,6 +64,7 @@ static void put_whole_task(struct a2a_stream *s, const struct face_sink *to)
     s->collects = false;
     buf_done(&s->text);
     buf_done(&s->history);
+    buf_done(&s->files);
 }
 
 static struct buf *begin_update(struct a2a_stream *s, const char *kind)
@@ -138,6 +142,22 @@ static void on_token(struct a2a_stream *s, const struct face_event *e, const str
     put_piece(s, text, s->has_answer, to);
 }
 
+static void a2a_file(struct a2a_stream *s, const struct face_event *e, const struct face_sink *to)
+{
+    struct str base = str_of(s->base);
+    if (s->collects) {
+        buf_puts(&s->files, s->files.len ? "," : "");
+        a2a_put_file(&s->files, base, s->task.conversation_id, e);
+        return;
+    }
+    struct buf *out = begin_update(s, "artifactUpdate");
+    js_put_key(out, "artifact");
+    a2a_put_file(out, base, s->task.conversation_id, e);
+    js_put_bool(out, "append", false);
+    js_put_bool(out, "lastChunk", true);
+    end_update(s, to);
+}
+
 static void a2a_final_answer(struct a2a_stream *s, const struct face_event *e,
                              const struct face_sink *to)
 {
@@ -211,6 +231,11 @@ static void on_terminal(struct a2a_stream *s, enum a2a_state state, const struct
     buf_clear(&s->data);
     a2a_put_outcome(&s->data, e->doc, 0);
     s->task.metadata = s->data.len ? buf_str(&s->data) : STR_NULL;
+    struct str output = face_text(e, "output", &s->scratch);
+    if (s->has_no_beginning && output.n) {
+        buf_clear(&s->text);
+        put_piece(s, output, false, to);
+    }
     if (s->collects)
         put_whole_task(s, to);
     else
@@ -239,8 +264,8 @@ static void a2a_say(struct a2a_stream *s, const struct face_event *e, const stru
     case EVENT_PROGRESS:
     case EVENT_CHILD:
     case EVENT_MESSAGE:
-    case EVENT_FILE:
     case EVENT_CUSTOM: put_other(s, e, to); break;
+    case EVENT_FILE: a2a_file(s, e, to); break;
     case EVENT_TASK_RESUMED: a2a_resumed(s, e, to); break;
     case EVENT_TASK_COMPLETED: on_terminal(s, A2A_COMPLETED, e, to); break;
     case EVENT_TASK_FAILED:
@@ -304,6 +329,8 @@ static struct face_stream *a2a_make(const struct face_task *task)
     s->task_id = xstrdup(task->task_id);
     s->conversation_id = xstrdup(task->conversation_id);
     s->rpc_id = xstrdup(r->rpc_id);
+    s->base = xstrdup(r->base.p ? r->base : STR(""));
+    s->has_no_beginning = task->first > 1;
     s->request = (struct a2a_request){.operation = r->operation,
                                       .is_rpc = r->is_rpc,
                                       .rpc_id = str_of(s->rpc_id),
@@ -319,12 +346,14 @@ static struct face_stream *a2a_make(const struct face_task *task)
 static void a2a_free(struct face_stream *face)
 {
     struct a2a_stream *s = container_of(face, struct a2a_stream, face);
-    struct buf *bufs[] = {&s->message, &s->history, &s->text, &s->out, &s->scratch, &s->data};
+    struct buf *bufs[] = {&s->message, &s->history, &s->text, &s->files,
+                          &s->out,     &s->scratch, &s->data};
     for (size_t i = 0; i < countof(bufs); i++)
         buf_done(bufs[i]);
     free(s->task_id);
     free(s->conversation_id);
     free(s->rpc_id);
+    free(s->base);
     free(s);
 }
 

@@ -111,6 +111,7 @@ struct a2a_task {
     struct str message;  /* JSON of the status's message, or STR_NULL */
     struct str history;  /* JSON of one message, or STR_NULL */
     struct str text;     /* of the artifact; STR_NULL: there is none */
+    struct str files;    /* JSON of further artifacts, separated by commas, or STR_NULL */
     struct str metadata; /* JSON object, or STR_NULL */
 };
 
@@ -129,6 +130,9 @@ void a2a_put_outcome(struct buf *out, const struct js_doc *doc, uint32_t object)
 void a2a_put_text_parts(struct buf *out, struct str text);
 /* "artifact":{…} */
 void a2a_put_artifact(struct buf *out, struct str text);
+/* The event's file as an artifact of its own; base is the gateway's address. */
+void a2a_put_file(struct buf *out, struct str base, struct str conversation_id,
+                  const struct face_event *e);
 /* A task's object of our own reply: state, time, and its message when it has failed.  The spans
  * point into doc's text, and into memory. */
 void a2a_task_read(const struct js_doc *doc, uint32_t task, struct buf *memory,

@@ -1,6 +1,6 @@
-/* Design. A request about a task first asks for its record: an ended task is answered from that,
- * and for a live one it shows whether it waits for an answer. All other replies come from the
- * events: a client that wants one body gets the stream's last message. */
+/* Design. A request about a task first asks for its record, which shows whether it has ended, and
+ * whether it waits for an answer. Replies come from the events: a client that wants one body gets
+ * the stream's last message. When retention has removed all events, the record is the reply. */
 #include <strings.h>
 
 #include "proto/faces/a2a.h"
@@ -112,18 +112,22 @@ static enum face_next tell_task(struct face_exchange *x)
 
 /* --- a task ----------------------------------------------------------------------------------- */
 
-static enum face_next reply_record(struct face_exchange *x, const struct a2a_task *task)
+static void put_record(struct face_exchange *x, const struct a2a_task *task)
 {
     const struct a2a_request *r = x->state;
     buf_clear(&x->reply);
     a2a_begin_result(&x->reply, r);
     a2a_put_task(&x->reply, task);
     a2a_end_result(&x->reply, r);
+}
+
+static enum face_next reply_record(struct face_exchange *x)
+{
     x->status = 200;
     return FACE_REPLY;
 }
 
-static enum face_next on_ended(struct face_exchange *x, const struct a2a_task *task, bool is_cut)
+static enum face_next on_ended(struct face_exchange *x, const struct a2a_task *task)
 {
     const struct a2a_request *r = x->state;
     switch (r->operation) {
@@ -134,7 +138,8 @@ static enum face_next on_ended(struct face_exchange *x, const struct a2a_task *t
         return a2a_fail(x, A2A_NOT_CANCELABLE, "the task has ended");
     default: return a2a_fail(x, A2A_UNSUPPORTED, "the task has ended");
     }
-    return is_cut ? follow_task(x, r->operation) : reply_record(x, task);
+    put_record(x, task); /* in case no event is kept */
+    return follow_task(x, r->operation);
 }
 
 static enum face_next on_message(struct face_exchange *x, const struct js_doc *doc, uint32_t task)
@@ -164,10 +169,9 @@ static enum face_next a2a_on_record(struct face_exchange *x, struct str line, st
     if (!at)
         return a2a_fail(x, A2A_INTERNAL, "the reply cannot be read");
     a2a_task_read(doc, at, &memory, &task);
-    uint32_t cut = js_get(doc, at, "output_truncated");
     enum face_next next;
     if (!exchange_task_lives(doc, at)) {
-        next = on_ended(x, &task, cut && js_type(doc, cut) == JS_TRUE);
+        next = on_ended(x, &task);
     } else if (r->operation == A2A_CANCEL) {
         exchange_ask(x, VERB_CANCEL, buf_str(&x->ask.conversation_id), buf_str(&x->ask.task_id));
         exchange_ask_end(x);
@@ -233,6 +237,8 @@ static enum face_next a2a_replied(struct face_exchange *x, enum error e, struct 
         return a2a_list_replied(x, e, line, doc);
     bool pushes = x->ask.verb == VERB_WEBHOOK || x->ask.verb == VERB_WEBHOOKS ||
                   x->ask.verb == VERB_WEBHOOK_DELETE;
+    if (e && x->ask.verb == VERB_RESUME && x->reply.len)
+        return reply_record(x);
     if (e && x->ask.verb == VERB_RESPOND)
         return on_refused_answer(x, e, line, doc);
     if (e == ERR_UNSUPPORTED && r->webhook.p)

@@ -87,6 +87,22 @@ void a2a_put_artifact(struct buf *out, struct str text)
     buf_putc(out, '}');
 }
 
+void a2a_put_file(struct buf *out, struct str base, struct str conversation_id,
+                  const struct face_event *e)
+{
+    buf_putc(out, '{');
+    face_copy(out, "artifactId", e, "file_id", STR("\"\""));
+    face_copy(out, "name", e, "name", STR("\"\""));
+    js_put_raw(out, "parts", STR("[{"));
+    face_put_file_url(out, "url", base, conversation_id, e);
+    face_copy(out, "filename", e, "name", STR("\"\""));
+    face_copy(out, "mediaType", e, "media_type", STR("\"\""));
+    js_put_raw(out, "metadata", STR("{"));
+    face_copy(out, "size", e, "size", STR("null"));
+    face_copy(out, "sha256", e, "sha256", STR("null"));
+    buf_puts(out, "}}]}");
+}
+
 void a2a_put_message(struct buf *out, const struct a2a_task *task, uint64_t n, bool of_user,
                      struct str text, struct str data)
 {
@@ -112,11 +128,16 @@ void a2a_put_task(struct buf *out, const struct a2a_task *task)
     put_id(out, "id", task);
     js_put_field(out, "contextId", task->conversation_id);
     a2a_put_status(out, task);
+    if (task->text.p || task->files.n)
+        js_put_raw(out, "artifacts", STR("["));
     if (task->text.p) {
-        buf_puts(out, ",\"artifacts\":[{\"artifactId\":\"answer\",\"name\":\"answer\"");
+        buf_puts(out, "{\"artifactId\":\"answer\",\"name\":\"answer\"");
         a2a_put_text_parts(out, task->text);
-        buf_puts(out, "}]");
+        buf_puts(out, task->files.n ? "}," : "}");
     }
+    buf_putstr(out, task->files);
+    if (task->text.p || task->files.n)
+        buf_putc(out, ']');
     if (task->history.n) {
         js_put_key(out, "history");
         buf_putc(out, '[');

@@ -175,7 +175,7 @@ static void acp_put_file(struct acp_stream *s, const struct face_event *e,
     s->run = RUN_NONE;
     struct buf *out = begin_update(s, "agent_message_chunk");
     js_put_raw(out, "content", STR("{\"type\":\"resource_link\""));
-    face_put_file_path(out, "uri", str_of(s->conversation_id), e);
+    face_put_file_url(out, "uri", STR(""), str_of(s->conversation_id), e);
     face_copy(out, "name", e, "name", STR("\"\""));
     face_copy(out, "mimeType", e, "media_type", STR("null"));
     face_copy(out, "size", e, "size", STR("null"));

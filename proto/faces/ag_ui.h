@@ -25,10 +25,14 @@ struct ag_ui_request {
     struct str parts;     /* the same in parts, JSON, when one is a file; or STR_NULL */
     struct str context;   /* JSON array for chat's `context`: the messages before it; or STR_NULL */
     struct str history;   /* JSON array of AG-UI messages up to the question; or STR_NULL */
-    struct str record;    /* for a connect to an ended run: the task's object; or STR_NULL */
-    struct str thread;    /* and the history with the run's own answer */
-    bool tells_history;   /* the stream begins with it */
-    bool is_before_1_0;   /* the client declares no version: it knows no outcome "cancelled" */
+    struct str agent;     /* the path's */
+    struct str message_id; /* the question's id, or STR_NULL */
+    struct str follows;    /* the id of ours right before the question, or STR_NULL */
+    bool is_lone;          /* there is no other message */
+    struct str record;     /* for a connect to an ended run: the task's object; or STR_NULL */
+    struct str thread;     /* and the history with the run's own answer */
+    bool tells_history;    /* the stream begins with it */
+    bool is_before_1_0;    /* the client declares no version: it knows no outcome "cancelled" */
     char task_id[TASK_ID_LEN + 1]; /* of known, "" for none; for a connect the thread's last turn */
     struct face_place known;       /* the client has everything up to here */
 };
@@ -36,6 +40,9 @@ struct ag_ui_request {
 /* Reads RunAgentInput. Unknown members are ignored. */
 bool ag_ui_read(struct js_doc *doc, struct str json, struct ag_ui_request *ret, struct buf *memory,
                 char why[128]) MUST_USE;
+/* Whether the question's id is one that the gateway gave, so that the question is an edit. */
+bool ag_ui_edits(const struct ag_ui_request *r);
+
 /* A connect reads the record of a task that has ended, and then the messages of a reply `history`,
  * without the answer of the task itself. Spans are valid after the second call. */
 void ag_ui_read_record(const struct js_doc *doc, uint32_t task, struct ag_ui_request *ret,

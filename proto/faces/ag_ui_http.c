@@ -8,20 +8,26 @@
 
 #define SHOWN_MESSAGES 200 /* the most that a list returns */
 
-static enum face_next put_chat(struct face_exchange *x, const struct ag_ui_request *r,
-                               struct str agent)
+/* member: where the message goes, `edit` or `reply_to` of that id; NULL: at the end. */
+static enum face_next put_chat(struct face_exchange *x, const char *member, struct str id)
 {
+    const struct ag_ui_request *r = x->state;
     struct buf *body = exchange_ask(x, VERB_CHAT, r->thread_id, STR_NULL);
     face_put_message(body, r->message, r->parts);
-    js_put_field(body, "agent", agent);
+    js_put_field(body, "agent", r->agent);
     js_put_field(body, "request_key", r->run_id);
     if (r->context.p)
         js_put_raw(body, "context", r->context);
+    if (member)
+        js_put_field(body, member, id);
     js_put_key(body, "metadata");
     buf_putc(body, '{');
     js_put_field(body, "run_id", r->run_id);
+    if (r->message_id.n)
+        js_put_field(body, "message_id", r->message_id);
     buf_putc(body, '}');
     exchange_ask_end(x);
+    x->step = member != NULL;
     return FACE_FOLLOW;
 }
 
@@ -78,12 +84,76 @@ static enum face_next on_answered(struct face_exchange *x, enum error e, struct 
 
 /* --- a run ------------------------------------------------------------------------------------ */
 
+/* A lone message is the first one of a page, or an edit of the thread's first question, whose id is
+ * in its task's metadata. That task is the oldest turn, and lists begin with the newest. */
+static enum face_next seek_first(struct face_exchange *x, struct str before)
+{
+    const struct ag_ui_request *r = x->state;
+    struct buf *body = exchange_ask(x, VERB_TASKS, r->thread_id, STR_NULL);
+    js_put_bool(body, "turns", true);
+    js_put_int(body, "limit", SHOWN_MESSAGES);
+    if (before.n)
+        js_put_field(body, "before", before);
+    exchange_ask_end(x);
+    return FACE_ASK;
+}
+
+static enum face_next on_turns_sought(struct face_exchange *x, enum error e, struct str line,
+                                      struct js_doc *doc)
+{
+    const struct ag_ui_request *r = x->state;
+    bool found = !e && exchange_task(doc, line);
+    uint32_t oldest = found ? js_first(doc, js_get(doc, 0, "tasks")) : 0;
+    uint32_t more = found ? js_get(doc, 0, "more") : 0;
+    if (!oldest)
+        return put_chat(x, NULL, STR_NULL);
+    struct str id = js_raw(doc, js_get(doc, oldest, "task_id"));
+    if (more && js_type(doc, more) == JS_TRUE)
+        return seek_first(x, id);
+    exchange_ask(x, VERB_TASK_GET, r->thread_id, id);
+    exchange_ask_end(x);
+    return FACE_ASK;
+}
+
+static enum face_next on_first(struct face_exchange *x, enum error e, struct str line,
+                               struct js_doc *doc)
+{
+    const struct ag_ui_request *r = x->state;
+    uint32_t task = e ? 0 : exchange_task(doc, line);
+    uint32_t metadata = task ? js_get(doc, task, "metadata") : 0;
+    bool is_object = metadata && js_type(doc, metadata) == JS_OBJECT;
+    uint32_t at = is_object ? js_get(doc, metadata, "message_id") : 0;
+    struct buf value = {0};
+    if (at && js_type(doc, at) == JS_STRING)
+        js_value(doc, at, &value);
+    bool is_same = value.len > 0 && str_eq(buf_str(&value), r->message_id);
+    buf_done(&value);
+    return is_same ? put_chat(x, "edit", js_raw(doc, js_get(doc, task, "task_id")))
+                   : put_chat(x, NULL, STR_NULL);
+}
+
+/* A page that changes a question, or asks it again, posts what stood before it: so the question
+ * goes where the page has it, beside the one that it was before. */
+static enum face_next place_question(struct face_exchange *x)
+{
+    const struct ag_ui_request *r = x->state;
+    if (ag_ui_edits(r))
+        return put_chat(x, "edit", r->message_id);
+    if (r->follows.p)
+        return put_chat(x, "reply_to", r->follows);
+    if (r->is_lone && r->message_id.n)
+        return seek_first(x, STR_NULL);
+    return put_chat(x, NULL, STR_NULL);
+}
+
 static enum face_next begin_post(struct face_exchange *x, const struct face_input *in)
 {
     struct ag_ui_request *r = x->state;
     char why[128];
+    buf_putstr(&x->memory, in->agent);
     if (!ag_ui_read(in->doc, in->body, r, &x->memory, why))
         return exchange_fail(x, ERR_BAD_REQUEST, why);
+    r->agent = (struct str){x->memory.bytes, in->agent.n};
     buf_putstr(&x->client_id, r->run_id);
     if (r->resume.p)
         return give_answer(x, in->doc);
@@ -91,7 +161,15 @@ static enum face_next begin_post(struct face_exchange *x, const struct face_inpu
         return exchange_fail(x, ERR_BAD_REQUEST,
                              "\"threadId\" must be 1 to 128 of A-Z a-z 0-9 . _ -, the first a "
                              "letter or digit");
-    return put_chat(x, r, in->agent);
+    return place_question(x);
+}
+
+/* An id that looks like one of ours, and is not one of this thread: the client's own. */
+static enum face_next on_chat_refused(struct face_exchange *x, enum error e, struct str line,
+                                      struct js_doc *doc)
+{
+    bool is_strange = e == ERR_NOT_FOUND && x->step == 1;
+    return is_strange ? put_chat(x, NULL, STR_NULL) : exchange_fail_line(x, e, line, doc);
 }
 
 /* --- connect ---------------------------------------------------------------------------------- */
@@ -171,7 +249,11 @@ static enum face_next ag_ui_replied(struct face_exchange *x, enum error e, struc
         return on_connect(x, e, line, doc);
     if (x->ask.verb == VERB_RESPOND)
         return on_answered(x, e, line, doc);
-    return exchange_fail_line(x, e, line, doc);
+    if (x->ask.verb == VERB_TASKS)
+        return on_turns_sought(x, e, line, doc);
+    if (x->ask.verb == VERB_TASK_GET)
+        return on_first(x, e, line, doc);
+    return on_chat_refused(x, e, line, doc);
 }
 
 const struct face_http_ops ag_ui_http_ops = {

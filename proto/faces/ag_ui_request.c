@@ -40,8 +40,9 @@ static struct str since(const struct reader *in, size_t begin)
 
 static void fix_spans(struct ag_ui_request *r, const struct buf *memory)
 {
-    struct str *spans[] = {&r->thread_id, &r->run_id,  &r->resume, &r->message, &r->parts,
-                           &r->context,   &r->history, &r->record, &r->thread};
+    struct str *spans[] = {&r->thread_id, &r->run_id,     &r->resume,  &r->message,
+                           &r->parts,     &r->context,    &r->history, &r->record,
+                           &r->thread,    &r->message_id, &r->follows};
     for (size_t i = 0; i < countof(spans); i++)
         if (spans[i]->p)
             spans[i]->p = memory->bytes + (size_t)spans[i]->p - 1;
@@ -227,6 +228,42 @@ static uint32_t last_message(const struct js_doc *d, uint32_t messages, uint32_t
     return last;
 }
 
+/* An id of the gateway's: of a message, or one that begins with a task's. */
+static bool is_own_id(struct str id)
+{
+    bool is_long = id.n > TASK_ID_LEN;
+    return id.n >= TASK_ID_LEN && (!is_long || id.p[TASK_ID_LEN] == '-') &&
+           ulid_is_valid((struct str){id.p, TASK_ID_LEN});
+}
+
+bool ag_ui_edits(const struct ag_ui_request *r)
+{
+    return r->message_id.n == TASK_ID_LEN && is_own_id(r->message_id);
+}
+
+/* Where the question stands among the client's messages. What an answer consists of besides its
+ * text (tools' results, thoughts) has the task's id as well. */
+static void read_place_of(struct reader *in, uint32_t messages, uint32_t question)
+{
+    const struct js_doc *d = in->doc;
+    uint32_t before = 0, id = input_member(d, question, "id", JS_STRING);
+    size_t begin = in->memory->len;
+    for (uint32_t i = js_first(d, messages); i < question; i = js_next(d, i))
+        before = i;
+    in->r->is_lone = !before;
+    if (id && js_raw(d, id).n <= MAX_NAME) {
+        js_value(d, id, in->memory);
+        in->r->message_id = since(in, begin);
+    }
+    begin = in->memory->len;
+    uint32_t role = before ? input_member(d, before, "role", JS_STRING) : 0;
+    id = before ? input_member(d, before, "id", JS_STRING) : 0;
+    if (!id || js_is(d, role, "user") || !is_own_id(js_raw(d, id)))
+        return;
+    buf_put(in->memory, js_raw(d, id).p, TASK_ID_LEN);
+    in->r->follows = since(in, begin);
+}
+
 static bool read_messages(struct reader *in)
 {
     uint32_t messages = input_member(in->doc, 0, "messages", JS_ARRAY), question;
@@ -240,6 +277,7 @@ static bool read_messages(struct reader *in)
     if (!last || question != last)
         return refuse_input(in, "\"messages\" must end in a message of the role \"user\"");
     read_context(in, messages, last);
+    read_place_of(in, messages, last);
     struct face_parts parts = {0};
     size_t begin = in->memory->len;
     const char *wrong = put_content(in->doc, last, in->memory, &parts);

@@ -199,7 +199,7 @@ static void ai_sdk_file(struct ai_sdk_stream *s, const struct face_event *e,
     end_run(s, to);
     begin_step(s, false, to);
     struct buf *out = chunk(s, "file");
-    face_put_file_path(out, "url", str_of(s->conversation_id), e);
+    face_put_file_url(out, "url", STR(""), str_of(s->conversation_id), e);
     face_copy(out, "mediaType", e, "media_type", STR("\"application/octet-stream\""));
     put(s, to);
 }

@@ -171,14 +171,15 @@ void face_copy(struct buf *out, const char *key, const struct face_event *e, con
         buf_putstr(out, fallback);
 }
 
-void face_put_file_path(struct buf *out, const char *key, struct str conversation_id,
-                        const struct face_event *e)
+void face_put_file_url(struct buf *out, const char *key, struct str base,
+                       struct str conversation_id, const struct face_event *e)
 {
-    struct buf id = {0}, path = {0};
-    buf_putf(&path, "/v1/conversations/%.*s/files/", (int)conversation_id.n, conversation_id.p);
-    buf_putstr(&path, face_text(e, "file_id", &id));
-    js_put_field(out, key, buf_str(&path));
-    buf_done(&path);
+    struct buf id = {0}, url = {0};
+    buf_putstr(&url, base);
+    buf_putf(&url, "/v1/conversations/%.*s/files/", (int)conversation_id.n, conversation_id.p);
+    buf_putstr(&url, face_text(e, "file_id", &id));
+    js_put_field(out, key, buf_str(&url));
+    buf_done(&url);
     buf_done(&id);
 }
 

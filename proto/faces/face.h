@@ -136,9 +136,9 @@ bool face_is_true(const struct face_event *e, const char *member);
 void face_copy(struct buf *out, const char *key, const struct face_event *e, const char *member,
                struct str fallback);
 
-/* The path where the event's file is read. */
-void face_put_file_path(struct buf *out, const char *key, struct str conversation_id,
-                        const struct face_event *e);
+/* The address where the event's file is read; base: the gateway's, or "" for the path alone. */
+void face_put_file_url(struct buf *out, const char *key, struct str base,
+                       struct str conversation_id, const struct face_event *e);
 
 /* A member that is a time of RFC 3339; nothing when there is none (0). */
 void face_put_time(struct buf *out, const char *key, int64_t ms);

@@ -7,8 +7,8 @@
 /* Design. The messages of a call's stream follow from each event alone, so a client that comes back
  * gets those after its last event, and no earlier state is kept. Progress counts by the events'
  * numbers, which only grow; its message is the piece of text, or the note. The result has the
- * task's output from its end. A question is asked when nothing follows it: in a replay most have
- * been answered.
+ * task's output from its end, and links to its files: so the id of an event also names the first
+ * one of these. A question is asked when nothing follows it: in a replay most have been answered.
  *
  * The first message is empty: a client that has received an event with an id comes back after a
  * cut. */
@@ -19,7 +19,9 @@ struct mcp_stream {
     enum mcp_operation operation;
     char *task_id, *conversation_id;
     int64_t created_at;
+    uint64_t after; /* the client has what comes up to this event */
     bool begun, asks;
+    struct buf links;    /* to files, content items of the result */
     struct buf question; /* the request that asks it; empty: none is open */
     struct buf out, scratch;
 };
@@ -112,8 +114,23 @@ static void mcp_put_content(struct buf *out, bool *first, struct str text)
     *first = false;
 }
 
+void mcp_put_link(struct buf *links, struct str base, struct str conversation_id,
+                  const struct face_event *e)
+{
+    if (links->len > MAX_OUTPUT)
+        return;
+    buf_puts(links, links->len ? ",{" : "{");
+    js_put_field(links, "type", STR("resource_link"));
+    face_put_file_url(links, "uri", base, conversation_id, e);
+    face_copy(links, "name", e, "name", STR("\"\""));
+    face_copy(links, "mimeType", e, "media_type", STR("\"\""));
+    face_copy(links, "size", e, "size", STR("0"));
+    buf_putc(links, '}');
+}
+
 /* A failure is the tool's: its text so far, and why it ended. */
-void mcp_put_outcome(struct buf *out, const struct js_doc *doc, uint32_t object, bool failed)
+void mcp_put_outcome(struct buf *out, const struct js_doc *doc, uint32_t object, bool failed,
+                     struct str links)
 {
     bool first = true;
     struct buf text = {0};
@@ -132,6 +149,10 @@ void mcp_put_outcome(struct buf *out, const struct js_doc *doc, uint32_t object,
             js_value(doc, why, &text);
         mcp_put_content(out, &first, has_why ? buf_str(&text) : STR("the task failed"));
     }
+    if (links.n) {
+        buf_putc(out, ',');
+        buf_putstr(out, links);
+    }
     buf_putc(out, ']');
     if (!failed && result && js_type(doc, result) == JS_OBJECT) {
         js_put_key(out, "structuredContent");
@@ -147,7 +168,7 @@ static void put_result(struct mcp_stream *s, const struct face_event *e, const s
     buf_clear(out);
     mcp_begin_result(out, s->call.rpc_id);
     buf_putc(out, '{');
-    mcp_put_outcome(out, e->doc, 0, e->type == EVENT_TASK_FAILED);
+    mcp_put_outcome(out, e->doc, 0, e->type == EVENT_TASK_FAILED, buf_str(&s->links));
     put_related(out, s);
     buf_putc(out, '}');
     mcp_end_result(out);
@@ -187,11 +208,22 @@ static void prime(struct mcp_stream *s, const struct face_sink *to)
     s->begun = true;
 }
 
+static void note_file(struct mcp_stream *s, const struct face_event *e)
+{
+    if (!s->call.files)
+        s->call.files = e->seq;
+    mcp_put_link(&s->links, s->call.base, str_of(s->conversation_id), e);
+}
+
 static void mcp_event(struct face_stream *face, const struct face_event *e,
                       const struct face_sink *to)
 {
     struct mcp_stream *s = container_of(face, struct mcp_stream, face);
     prime(s, to);
+    if (e->type == EVENT_FILE)
+        note_file(s, e);
+    if (e->seq <= s->after)
+        return;
     switch (e->type) {
     case EVENT_TOKEN: put_progress(s, e, face_text(e, "text", &s->scratch), to); break;
     case EVENT_PROGRESS: put_progress(s, e, face_text(e, "note", &s->scratch), to); break;
@@ -226,7 +258,7 @@ static struct face_stream *mcp_make(const struct face_task *task)
         return mcp_modern_make(task);
     struct mcp_stream *s = xcalloc(sizeof *s);
     s->face.ops = &mcp_ops;
-    s->face.place.seq = r->after;
+    s->face.place.seq = s->after = r->after;
     s->operation = r->operation;
     s->call = r->call; /* the exchange outlives the stream */
     s->task_id = xstrdup(task->task_id);
@@ -240,6 +272,7 @@ static void mcp_free(struct face_stream *face)
 {
     struct mcp_stream *s = container_of(face, struct mcp_stream, face);
     buf_done(&s->question);
+    buf_done(&s->links);
     buf_done(&s->out);
     buf_done(&s->scratch);
     free(s->task_id);
@@ -255,7 +288,10 @@ void mcp_put_event_id(struct buf *out, const struct face_stream *face, struct fa
     buf_putstr(&call, s->call.rpc_id);
     buf_putc(&call, ',');
     buf_putstr(&call, s->call.token.p ? s->call.token : STR("null"));
-    buf_putf(&call, ",%d]", (s->call.elicits ? 1 : 0) | (s->call.is_task ? 2 : 0));
+    buf_putf(&call, ",%d", (s->call.elicits ? 1 : 0) | (s->call.is_task ? 2 : 0));
+    if (s->call.files)
+        buf_putf(&call, ",%llu", (unsigned long long)s->call.files);
+    buf_putc(&call, ']');
     put_own_id(out, s);
     buf_putf(out, "_%llu_", (unsigned long long)at.seq);
     base64url_put(out, call.bytes, call.len);

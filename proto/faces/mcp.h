@@ -43,6 +43,8 @@ struct mcp_call {
     struct str token;  /* JSON of the progress token, or STR_NULL: no progress wanted */
     bool elicits;      /* the client accepts questions */
     bool is_task;      /* the task existed before: messages name it */
+    struct str base;   /* the gateway's address */
+    uint64_t files;    /* seq of the first file that was told before; 0: of none */
 };
 
 struct mcp_request {
@@ -66,14 +68,15 @@ struct mcp_request {
 
 /* Reads the message of a POST into the exchange's state. 0, or a code of JSON-RPC and why. */
 int mcp_read(struct face_exchange *x, const struct face_input *in, char why[128]);
-/* A call's state is the id of its task, `_` and a number of an event: into task_id and after. */
+/* A call's state is the id of its task, `_` and a number of an event, into task_id and after; and
+ * where files were given before it `_` and the number of the first one. */
 bool mcp_read_state(struct mcp_request *r);
 /* The nth response of a modern request, to a question: false when there are no more.  Spans point
  * into doc's text and memory; input_id is "" when the key is none of ours. */
 bool mcp_response(const struct mcp_request *r, struct js_doc *doc, uint32_t n, struct buf *memory,
                   struct str *ret_input_id, struct str *ret_answer);
 /* Reads a Last-Event-ID into the exchange's state. */
-bool mcp_read_event_id(struct face_exchange *x, struct str id);
+bool mcp_read_event_id(struct face_exchange *x, struct str id, struct str base);
 void mcp_put_event_id(struct buf *out, const struct face_stream *s, struct face_place at);
 
 /* The envelope around a result: {"jsonrpc":"2.0","id":…,"result": and } */
@@ -82,8 +85,12 @@ void mcp_end_result(struct buf *out);
 /* A task from one of our replies in MCP's form, without its braces. */
 void mcp_put_task(struct buf *out, const struct js_doc *doc, uint32_t task, bool is_modern);
 /* The result of a call, without its braces, from an object with `output`, `result` and `error`: a
- * terminal event's data, or the task's record. */
-void mcp_put_outcome(struct buf *out, const struct js_doc *doc, uint32_t object, bool failed);
+ * terminal event's data, or the task's record.  links: content items of files. */
+void mcp_put_outcome(struct buf *out, const struct js_doc *doc, uint32_t object, bool failed,
+                     struct str links);
+/* Appends the event's file to such links; beyond MAX_OUTPUT of them no more. */
+void mcp_put_link(struct buf *links, struct str base, struct str conversation_id,
+                  const struct face_event *e);
 /* A question's form: the params of elicitation/create, without their end. */
 void mcp_put_form(struct buf *out, const struct face_event *e, bool approves);
 /* {"jsonrpc":"2.0","method":"notifications/progress",…} */
@@ -106,6 +113,8 @@ enum face_next mcp_put_tools(struct face_exchange *x, const struct face_input *i
 enum face_next mcp_about_task(struct face_exchange *x, enum verb verb);
 /* Follows it after that event. */
 enum face_next mcp_follow(struct face_exchange *x, uint64_t after);
+/* Follows a call of which the client has the events up to `after`: from the first file on. */
+enum face_next mcp_follow_call(struct face_exchange *x);
 
 /* --- modern ----------------------------------------------------------------------------------- */
 

@@ -281,6 +281,13 @@ enum face_next mcp_follow(struct face_exchange *x, uint64_t after)
     return FACE_FOLLOW;
 }
 
+enum face_next mcp_follow_call(struct face_exchange *x)
+{
+    const struct mcp_request *r = x->state;
+    bool has_files = r->call.files && r->call.files <= r->after;
+    return mcp_follow(x, has_files ? r->call.files - 1 : r->after);
+}
+
 static enum face_next on_task(struct face_exchange *x, struct str line, struct js_doc *doc)
 {
     const struct mcp_request *r = x->state;
@@ -418,10 +425,9 @@ static enum face_next mcp_begin(struct face_exchange *x, const struct face_input
     if (in->operation == MCP_POST)
         return begin_post(x, in);
     if (in->operation == MCP_RESUME && in->header.n) {
-        if (!mcp_read_event_id(x, in->header))
+        if (!mcp_read_event_id(x, in->header, in->base))
             return mcp_fail(x, -32602, 400, "\"Last-Event-ID\" is no id of an event");
-        const struct mcp_request *r = x->state;
-        enum face_next next = mcp_follow(x, r->after);
+        enum face_next next = mcp_follow_call(x);
         return next == FACE_REPLY ? mcp_fail(x, -32602, 404, "no such task") : next;
     }
     return mcp_fail(x, -32600, 405, "no stream but that of a call, and no session to end");

@@ -21,7 +21,8 @@ struct mcp_modern {
     bool is_acknowledged, is_told; /* a subscription's first message; the present state */
     struct mcp_question *questions;
     size_t n_questions;
-    uint64_t seq;
+    uint64_t files;   /* seq of the first file, 0: none */
+    struct buf links; /* to files, content items of the result */
     struct buf out, scratch;
 };
 
@@ -102,8 +103,23 @@ static void ask_client(struct mcp_modern *s, const struct face_sink *to)
     js_put_key(out, "requestState");
     buf_putc(out, '"');
     put_own_key(out, s);
-    buf_putf(out, "_%llu\"", (unsigned long long)s->questions[0].seq - 1);
+    buf_putf(out, "_%llu", (unsigned long long)s->questions[0].seq - 1);
+    if (s->files)
+        buf_putf(out, "_%llu", (unsigned long long)s->files);
+    buf_putc(out, '"');
     modern_end(s, to);
+}
+
+/* Why it failed, where its end says so. */
+static void put_why(struct buf *out, const struct face_event *end)
+{
+    uint32_t error = end ? js_get(end->doc, 0, "error") : 0;
+    uint32_t why =
+        error && js_type(end->doc, error) == JS_OBJECT ? js_get(end->doc, error, "message") : 0;
+    if (!why || js_type(end->doc, why) != JS_STRING)
+        return;
+    js_put_key(out, "statusMessage");
+    js_copy(end->doc, why, out);
 }
 
 /* The members of a task in full; end: its terminal event, or NULL. */
@@ -120,6 +136,7 @@ static void put_task_state(struct mcp_modern *s, const struct face_event *end)
                  : end            ? STR("completed")
                  : s->n_questions ? STR("input_required")
                                   : STR("working"));
+    put_why(out, end);
     js_put_raw(out, "ttlMs", STR("null"));
     face_put_time(out, "createdAt", s->created_at);
     face_put_time(out, "lastUpdatedAt", s->changed_at ? s->changed_at : s->created_at);
@@ -128,7 +145,7 @@ static void put_task_state(struct mcp_modern *s, const struct face_event *end)
         put_questions(out, s);
     if (end && !is_cancelled) {
         js_put_raw(out, "result", STR("{"));
-        mcp_put_outcome(out, end->doc, 0, end->type == EVENT_TASK_FAILED);
+        mcp_put_outcome(out, end->doc, 0, end->type == EVENT_TASK_FAILED, buf_str(&s->links));
         buf_putc(out, '}');
     }
 }
@@ -172,7 +189,7 @@ static void modern_finish(struct mcp_modern *s, const struct face_event *e,
     else if (s->r->operation == MCP_TASK_GET)
         put_task_state(s, e);
     else
-        mcp_put_outcome(out, e->doc, 0, e->type == EVENT_TASK_FAILED);
+        mcp_put_outcome(out, e->doc, 0, e->type == EVENT_TASK_FAILED, buf_str(&s->links));
     modern_end(s, to);
 }
 
@@ -194,12 +211,23 @@ static void modern_changed(struct mcp_modern *s, const struct face_event *e)
     s->is_told = false;
 }
 
+static void modern_file(struct mcp_modern *s, const struct face_event *e)
+{
+    if (!s->files)
+        s->files = e->seq;
+    mcp_put_link(&s->links, s->r->call.base, str_of(s->conversation_id), e);
+}
+
 static void modern_event(struct face_stream *face, const struct face_event *e,
                          const struct face_sink *to)
 {
     struct mcp_modern *s = container_of(face, struct mcp_modern, face);
     if (s->r->operation == MCP_LISTEN && !s->is_acknowledged)
         acknowledge(s, to);
+    if (e->type == EVENT_FILE)
+        modern_file(s, e);
+    if (e->seq <= s->r->after)
+        return;
     switch (e->type) {
     case EVENT_TASK_STARTED: modern_changed(s, e); break;
     case EVENT_TOKEN: modern_progress(s, e, "text", to); break;
@@ -259,6 +287,7 @@ static void modern_free(struct face_stream *face)
     while (s->n_questions)
         modern_drop(s, s->n_questions - 1);
     free(s->questions);
+    buf_done(&s->links);
     buf_done(&s->out);
     buf_done(&s->scratch);
     free(s->task_id);

@@ -108,7 +108,7 @@ static enum face_next give_responses(struct face_exchange *x, struct js_doc *doc
     buf_done(&memory);
     if (more)
         return next;
-    return r->operation == MCP_CALL ? mcp_follow(x, r->after) : mcp_about_task(x, VERB_TASK_GET);
+    return r->operation == MCP_CALL ? mcp_follow_call(x) : mcp_about_task(x, VERB_TASK_GET);
 }
 
 /* --- calls and tasks -------------------------------------------------------------------------- */
@@ -191,11 +191,8 @@ static enum face_next modern_on_task(struct face_exchange *x, struct str line, s
         mcp_begin_reply(x);
         return mcp_end_reply(x);
     }
-    if (r->operation == MCP_TASK_GET && waits && js_type(doc, waits) == JS_STRING &&
-        exchange_task_lives(doc, task)) { /* the record does not have the question */
-        x->is_whole = true;
-        return mcp_follow(x, 0);
-    }
+    bool lives = exchange_task_lives(doc, task), cancelled = js_is(doc, status, "cancelled");
+    bool asks = lives && waits && js_type(doc, waits) == JS_STRING;
     struct buf *out = mcp_begin_reply(x);
     if (r->operation == MCP_CALL_TASK) {
         buf_clear(out);
@@ -203,18 +200,26 @@ static enum face_next modern_on_task(struct face_exchange *x, struct str line, s
         buf_puts(out, "{\"resultType\":\"task\"");
     }
     mcp_put_task(out, doc, task, true);
-    if (!exchange_task_lives(doc, task) && !js_is(doc, status, "cancelled")) {
+    if (!lives && !cancelled) {
         js_put_raw(out, "result", STR("{"));
-        mcp_put_outcome(out, doc, task, js_is(doc, status, "failed"));
+        mcp_put_outcome(out, doc, task, js_is(doc, status, "failed"), STR_NULL);
         buf_putc(out, '}');
     }
-    return mcp_end_reply(x);
+    enum face_next next = mcp_end_reply(x);
+    if (r->operation != MCP_TASK_GET || !(asks || (!lives && !cancelled)))
+        return next;
+    x->is_whole = true; /* the record has neither the question nor the files */
+    return mcp_follow(x, 0);
 }
 
 static enum face_next modern_replied(struct face_exchange *x, enum error e, struct str line,
                                      struct js_doc *doc)
 {
     const struct mcp_request *r = x->state;
+    if (e && r->operation == MCP_TASK_GET && x->ask.verb == VERB_RESUME) {
+        x->status = 200; /* no event is kept: the record is the reply */
+        return FACE_REPLY;
+    }
     bool is_ours = e == ERR_RATE_LIMITED || e == ERR_OVERLOADED || e == ERR_INTERNAL;
     if (e && is_ours)
         return mcp_fail_line(x, e, line, doc);

@@ -262,12 +262,14 @@ int mcp_read(struct face_exchange *x, const struct face_input *in, char why[128]
 {
     struct mcp_request *r = x->state = xcalloc(sizeof *r);
     struct mcp_reader reader = {.doc = in->doc, .r = r, .memory = &x->memory, .why = why};
-    buf_reserve(&x->memory, 3 * in->body.n + in->header.n + 64);
+    buf_reserve(&x->memory, 3 * in->body.n + in->header.n + in->base.n + 64);
     r->is_modern = in->also[0].n && str_eq(in->also[0], STR(MCP_MODERN));
     const char *begin = x->memory.bytes;
     buf_putstr(&x->memory, in->header);
     if (in->header.n)
         r->session = (struct str){begin, in->header.n};
+    r->call.base = (struct str){begin + x->memory.len, in->base.n};
+    buf_putstr(&x->memory, in->base);
     if (!js_parse(in->doc, in->body.p, in->body.n, JS_CLIENT)) {
         snprintf(why, 128, "not JSON: %s", in->doc->error);
         return MCP_PARSE;
@@ -304,39 +306,47 @@ static bool read_seq(struct str digits, uint64_t *ret)
 bool mcp_read_state(struct mcp_request *r)
 {
     struct str rest = r->state;
+    struct str seq;
     if (!take_until(&rest, '_', &r->task_id))
         return false;
-    return read_seq(rest, &r->after);
+    if (!take_until(&rest, '_', &seq))
+        return read_seq(rest, &r->after);
+    return read_seq(seq, &r->after) && read_seq(rest, &r->call.files);
 }
 
-/* [id of the request, progress token or null, 1: elicits | 2: is_task] */
+/* [id of the request, progress token or null, 1: elicits | 2: is_task, the first file's event?] */
 static bool read_own_call(struct face_exchange *x, struct str json)
 {
     struct mcp_request *r = x->state;
     struct js_doc doc = {0};
-    int64_t flags = 0;
+    int64_t flags = 0, files = 0;
     bool good = js_parse(&doc, json.p, json.n, JS_CLIENT) && js_type(&doc, 0) == JS_ARRAY &&
-                doc.n_nodes == 4 && is_id(&doc, 1) && js_type(&doc, 3) == JS_NUMBER &&
-                js_int(&doc, 3, &flags);
+                (doc.n_nodes == 4 || doc.n_nodes == 5) && is_id(&doc, 1) &&
+                js_type(&doc, 3) == JS_NUMBER && js_int(&doc, 3, &flags);
+    if (good && doc.n_nodes == 5)
+        good = js_type(&doc, 4) == JS_NUMBER && js_int(&doc, 4, &files) && files > 0;
     if (good) {
         const struct mcp_reader in = {.doc = &doc, .r = r, .memory = &x->memory};
         r->call.rpc_id = mcp_json(&in, 1);
         r->call.token = is_id(&doc, 2) ? mcp_json(&in, 2) : STR_NULL;
         r->call.elicits = flags & 1;
         r->call.is_task = flags & 2;
+        r->call.files = (uint64_t)files;
     }
     js_done(&doc);
     return good;
 }
 
 /* TASK_SEQ_CALL, where CALL is base64url of that. */
-bool mcp_read_event_id(struct face_exchange *x, struct str id)
+bool mcp_read_event_id(struct face_exchange *x, struct str id, struct str base)
 {
     struct mcp_request *r = x->state = xcalloc(sizeof *r);
     struct str rest, conversation, task, seq;
-    buf_reserve(&x->memory, 3 * id.n + 64);
+    buf_reserve(&x->memory, 3 * id.n + base.n + 64);
     const char *begin = x->memory.bytes;
     buf_putstr(&x->memory, id);
+    r->call.base = (struct str){begin + id.n, base.n};
+    buf_putstr(&x->memory, base);
     rest = (struct str){begin, id.n};
     r->operation = MCP_RESUME;
     if (!take_until(&rest, '.', &conversation) || !take_until(&rest, '_', &task) ||

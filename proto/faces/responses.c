@@ -2,55 +2,23 @@
 
 #include <stdlib.h>
 
-#include "proto/faces/responses_output.h"
+#include "proto/faces/responses_stream.h"
 #include "proto/str.h"
 
 /* Design. The output is a row of items: a run of text is a message, a run of thoughts a reasoning
  * item, a tool call with its result an `mcp_call` (the type for tools that the server runs; for a
- * `function_call` the client would think that it must run it). Anything else closes the run. A
- * final answer that differs from the streamed text ends the open message as incomplete, and begins
- * a new one.
+ * `function_call` the client would think that it must run it). A file is a message without text
+ * that cites it. Anything else closes the run. A final answer that differs from the streamed text
+ * ends the open message as incomplete, and begins a new one.
  *
  * Memory. The `done` of an item has all of its text, so a message ends and a new one begins when
  * its text would exceed MAX_OUTPUT. The last event repeats the finished items: the newest of them,
  * up to MOST_OUTPUT. Calls without a result are remembered up to MOST_CALLS and MAX_OUTPUT; beyond
  * that, the oldest ends as incomplete. */
 
-#define MOST_CALLS 64
-
-enum item_kind { ITEM_NONE, ITEM_MESSAGE, ITEM_REASONING };
-
-struct open_call {
-    uint32_t index;
-    char *id;
-    char *call; /* `"name":…,"arguments":…,"server_label":…` */
-};
-
-struct responses_stream {
-    struct face_stream face;
-    char *conversation_id, *task_id, *agent, *metadata;
-    int64_t created_ms;
-    uint64_t n_events; /* the next sequence_number */
-    uint32_t n_items;  /* the next output_index */
-    bool begun, is_whole;
-    const char *record; /* the exchange's: the object without events; or NULL */
-    bool waits;         /* an approval was requested, and nothing followed it */
-    enum item_kind run; /* the open run, */
-    uint32_t index;     /* its output_index */
-    struct buf text;    /* its text as JSON, without the quotes, */
-    size_t text_bytes;  /* its length as text, */
-    struct buf route;   /* and the members that identify it in an event */
-    struct open_call calls[MOST_CALLS];
-    size_t n_calls, call_bytes;
-    struct responses_output output; /* finished items */
-    struct face_said all, last;     /* the text of the response, and of the last run */
-    const char *type;               /* of the event in out */
-    struct buf out, scratch, json;
-};
-
 /* --- events ----------------------------------------------------------------------------------- */
 
-static struct buf *begin_event(struct responses_stream *s, const char *type)
+struct buf *responses_begin_event(struct responses_stream *s, const char *type)
 {
     s->type = type;
     buf_clear(&s->out);
@@ -61,7 +29,7 @@ static struct buf *begin_event(struct responses_stream *s, const char *type)
     return &s->out;
 }
 
-static void put_numbered(struct responses_stream *s, const struct face_sink *to)
+void responses_put_event(struct responses_stream *s, const struct face_sink *to)
 {
     if (s->is_whole)
         return;
@@ -77,7 +45,7 @@ static const char *id_prefix(enum item_kind kind)
 /* An event about a part of the open run. */
 static struct buf *begin_part_event(struct responses_stream *s, const char *type)
 {
-    struct buf *out = begin_event(s, type);
+    struct buf *out = responses_begin_event(s, type);
     buf_putstr(out, buf_str(&s->route));
     return out;
 }
@@ -126,15 +94,15 @@ static void begin_run(struct responses_stream *s, enum item_kind kind, uint64_t 
     buf_clear(&s->route);
     buf_putf(&s->route, ",\"item_id\":\"%s_%s_%u\",\"output_index\":%u,\"content_index\":0",
              id_prefix(kind), s->task_id, s->index, s->index);
-    struct buf *out = begin_event(s, "response.output_item.added");
+    struct buf *out = responses_begin_event(s, "response.output_item.added");
     js_put_int(out, "output_index", s->index);
     js_put_key(out, "item");
     put_run_item(s, out, "in_progress", false);
-    put_numbered(s, to);
+    responses_put_event(s, to);
     out = begin_part_event(s, "response.content_part.added");
     js_put_key(out, "part");
     put_part(s, out, STR(""));
-    put_numbered(s, to);
+    responses_put_event(s, to);
 }
 
 /* is_taken_back: a later item replaces it. */
@@ -149,12 +117,12 @@ static void end_run_as(struct responses_stream *s, const char *status, bool is_t
     put_run_text(out, buf_str(&s->text));
     if (is_text)
         js_put_raw(out, "logprobs", STR("[]"));
-    put_numbered(s, to);
+    responses_put_event(s, to);
     out = begin_part_event(s, "response.content_part.done");
     js_put_key(out, "part");
     put_part(s, out, buf_str(&s->text));
-    put_numbered(s, to);
-    out = begin_event(s, "response.output_item.done");
+    responses_put_event(s, to);
+    out = responses_begin_event(s, "response.output_item.done");
     js_put_int(out, "output_index", s->index);
     js_put_key(out, "item");
     size_t begin = out->len;
@@ -162,11 +130,11 @@ static void end_run_as(struct responses_stream *s, const char *status, bool is_t
     if (!is_taken_back)
         responses_output_add(&s->output, str_from(buf_str(out), begin),
                              responses_output_begun(&s->output));
-    put_numbered(s, to);
+    responses_put_event(s, to);
     s->run = ITEM_NONE;
 }
 
-static void end_run(struct responses_stream *s, const struct face_sink *to)
+void responses_end_run(struct responses_stream *s, const struct face_sink *to)
 {
     end_run_as(s, "completed", false, to);
 }
@@ -177,12 +145,12 @@ static void put_text(struct responses_stream *s, enum item_kind kind, struct str
 {
     bool is_full = s->text_bytes > 0 && s->text_bytes + text.n > MAX_OUTPUT;
     if (s->run != kind) {
-        end_run(s, to);
+        responses_end_run(s, to);
         if (kind == ITEM_MESSAGE)
             s->last = (struct face_said){0};
         begin_run(s, kind, seq, to);
     } else if (is_full) { /* more of the same run, in a separate item */
-        end_run(s, to);
+        responses_end_run(s, to);
         begin_run(s, kind, seq, to);
     }
     if (kind == ITEM_MESSAGE)
@@ -194,7 +162,7 @@ static void put_text(struct responses_stream *s, enum item_kind kind, struct str
     buf_puts(out, ",\"delta\":");
     buf_putstr(out, json);
     buf_puts(out, kind == ITEM_MESSAGE ? ",\"logprobs\":[]" : "");
-    put_numbered(s, to);
+    responses_put_event(s, to);
 }
 
 static void on_text(struct responses_stream *s, enum item_kind kind, const struct face_event *e,
@@ -235,161 +203,6 @@ static void responses_resumed(struct responses_stream *s, const struct face_even
     s->last = (struct face_said){0};
 }
 
-/* --- calls of tools --------------------------------------------------------------------------- */
-
-/* output and error are complete members. */
-static void put_call_item(struct responses_stream *s, struct buf *out, const struct open_call *call,
-                          const char *status, struct str result)
-{
-    buf_putf(out, "{\"id\":\"mcp_%s_%u\",\"type\":\"mcp_call\"", s->task_id, call->index);
-    js_put_field(out, "status", str_of(status));
-    buf_putc(out, ',');
-    buf_puts(out, call->call);
-    buf_putstr(out, result);
-    buf_putc(out, '}');
-}
-
-static void put_call_state(struct responses_stream *s, const char *type, uint32_t index,
-                           const struct face_sink *to)
-{
-    struct buf *out = begin_event(s, type);
-    buf_putf(out, ",\"item_id\":\"mcp_%s_%u\",\"output_index\":%u", s->task_id, index, index);
-    put_numbered(s, to);
-}
-
-/* There, the arguments are a string of JSON. */
-static void put_arguments(struct buf *out, const struct face_event *e)
-{
-    struct buf json = {0};
-    uint32_t at = js_get(e->doc, 0, "arguments");
-    if (at)
-        js_copy(e->doc, at, &json);
-    js_put_field(out, "arguments", buf_str(&json));
-    buf_done(&json);
-}
-
-static void end_call(struct responses_stream *s, size_t at, const char *status, struct str result,
-                     const struct face_sink *to)
-{
-    struct open_call call = s->calls[at];
-    struct buf *out = begin_event(s, "response.output_item.done");
-    js_put_int(out, "output_index", call.index);
-    js_put_key(out, "item");
-    size_t begin = out->len;
-    put_call_item(s, out, &call, status, result);
-    responses_output_add(&s->output, str_from(buf_str(out), begin), 0);
-    put_numbered(s, to);
-    s->n_calls--;
-    memmove(s->calls + at, s->calls + at + 1, (s->n_calls - at) * sizeof call);
-    s->call_bytes -= strlen(call.call);
-    free(call.id);
-    free(call.call);
-}
-
-#define NO_RESULT STR(",\"output\":null,\"error\":null")
-
-static void begin_call(struct responses_stream *s, const struct face_event *e,
-                       const struct face_sink *to)
-{
-    struct buf json = {0};
-    face_copy(&json, "name", e, "name", STR("\"\""));
-    put_arguments(&json, e);
-    js_put_field(&json, "server_label", STR("holdfast"));
-    buf_putc(&json, 0);
-    while (s->n_calls == MOST_CALLS || (s->n_calls && s->call_bytes + json.len > MAX_OUTPUT))
-        end_call(s, 0, "incomplete", NO_RESULT, to);
-    struct str id = face_text(e, "call_id", &s->scratch);
-    struct open_call *call = &s->calls[s->n_calls++];
-    *call = (struct open_call){
-        .index = s->n_items++, .id = xstrdup(id.p ? id : STR("")), .call = buf_take(&json)};
-    s->call_bytes += strlen(call->call);
-    struct buf *out = begin_event(s, "response.output_item.added");
-    js_put_int(out, "output_index", call->index);
-    js_put_key(out, "item");
-    put_call_item(s, out, call, "in_progress", NO_RESULT);
-    put_numbered(s, to);
-    put_call_state(s, "response.mcp_call.in_progress", call->index, to);
-}
-
-static size_t find_call(struct responses_stream *s, const struct face_event *e)
-{
-    struct str id = face_text(e, "call_id", &s->scratch);
-    size_t at = 0;
-    while (at < s->n_calls && !str_eq(str_of(s->calls[at].id), id))
-        at++;
-    return at;
-}
-
-static void on_tool_call(struct responses_stream *s, const struct face_event *e,
-                         const struct face_sink *to)
-{
-    end_run(s, to);
-    begin_call(s, e, to);
-}
-
-/* A result without a known call brings its call along. */
-static void on_tool_result(struct responses_stream *s, const struct face_event *e,
-                           const struct face_sink *to)
-{
-    bool is_bad = face_is_true(e, "is_error");
-    end_run(s, to);
-    size_t at = find_call(s, e);
-    if (at == s->n_calls) {
-        begin_call(s, e, to);
-        at = s->n_calls - 1;
-    }
-    struct buf result = {0};
-    buf_puts(&result, is_bad ? ",\"output\":null" : "");
-    if (is_bad) {
-        buf_puts(&result, ",\"error\":{\"type\":\"mcp_tool_execution_error\"");
-        face_copy(&result, "content", e, "output", STR("\"\""));
-        buf_putc(&result, '}');
-    } else {
-        buf_puts(&result, ",\"output\":");
-        struct str output = face_text(e, "output", &s->scratch);
-        js_put_str(&result, output.p ? output : STR(""));
-        buf_puts(&result, ",\"error\":null");
-    }
-    put_call_state(s, is_bad ? "response.mcp_call.failed" : "response.mcp_call.completed",
-                   s->calls[at].index, to);
-    end_call(s, at, is_bad ? "failed" : "completed", buf_str(&result), to);
-    buf_done(&result);
-}
-
-/* --- approvals -------------------------------------------------------------------------------- */
-
-/* A question for a text has no place there. The item is complete at once; the answer comes with a
- * create, and the stream continues. */
-static void on_input_required(struct responses_stream *s, const struct face_event *e,
-                              const struct face_sink *to)
-{
-    struct buf item = {0}, id = {0};
-    if (!face_asks_yes_or_no(e))
-        return;
-    end_run(s, to);
-    responses_put_approval_id(&id, face_text(e, "input_id", &s->scratch));
-    buf_putc(&item, '{');
-    js_put_field(&item, "id", buf_str(&id));
-    js_put_field(&item, "type", STR("mcp_approval_request"));
-    face_copy(&item, "name", e, "tool", STR("\"\""));
-    put_arguments(&item, e);
-    js_put_field(&item, "server_label", STR("holdfast"));
-    face_copy(&item, "prompt", e, "prompt", STR("null"));
-    buf_putc(&item, '}');
-    static const char *const types[] = {"response.output_item.added", "response.output_item.done"};
-    for (size_t i = 0; i < countof(types); i++) {
-        struct buf *out = begin_event(s, types[i]);
-        js_put_int(out, "output_index", s->n_items);
-        js_put_raw(out, "item", buf_str(&item));
-        put_numbered(s, to);
-    }
-    s->n_items++;
-    responses_output_add(&s->output, buf_str(&item), 0);
-    s->waits = true;
-    buf_done(&item);
-    buf_done(&id);
-}
-
 /* --- the response ----------------------------------------------------------------------------- */
 
 static struct response response_of(const struct responses_stream *s, const char *status)
@@ -411,10 +224,10 @@ static void put_response(struct responses_stream *s, const char *type, const str
         to->put(to->arg, NULL, buf_str(&s->out));
         return;
     }
-    struct buf *out = begin_event(s, type);
+    struct buf *out = responses_begin_event(s, type);
     js_put_key(out, "response");
     responses_put(out, r);
-    put_numbered(s, to);
+    responses_put_event(s, to);
 }
 
 static void put_state(struct responses_stream *s, const char *type, const char *status,
@@ -429,8 +242,7 @@ static void finish(struct responses_stream *s, const char *type, struct response
 {
     bool is_whole = strcmp(r->status, "completed") == 0;
     end_run_as(s, is_whole ? "completed" : "incomplete", false, to);
-    while (s->n_calls)
-        end_call(s, 0, "incomplete", NO_RESULT, to);
+    responses_end_calls(s, to);
     r->output = responses_output_text(&s->output);
     r->output_is_cut = s->output.is_cut;
     r->completed_ms = e->ts;
@@ -474,11 +286,11 @@ static void on_task_failed(struct responses_stream *s, const struct face_event *
 static void put_gone(struct responses_stream *s, const struct face_sink *to)
 {
     static const char why[] = "the beginning of this response is no longer kept";
-    struct buf *out = begin_event(s, "error");
+    struct buf *out = responses_begin_event(s, "error");
     js_put_field(out, "code", STR("gone"));
     js_put_field(out, "message", str_of(why));
     js_put_raw(out, "param", STR("null"));
-    put_numbered(s, to);
+    responses_put_event(s, to);
     s->face.is_over = true;
     if (!s->is_whole)
         return;
@@ -498,9 +310,9 @@ static void tell_event(struct responses_stream *s, const struct face_event *e,
     case EVENT_TASK_STARTED: put_state(s, "response.in_progress", "in_progress", to); break;
     case EVENT_THINKING: on_text(s, ITEM_REASONING, e, to); break;
     case EVENT_TOKEN: on_text(s, ITEM_MESSAGE, e, to); break;
-    case EVENT_TOOL_CALL: on_tool_call(s, e, to); break;
-    case EVENT_TOOL_RESULT: on_tool_result(s, e, to); break;
-    case EVENT_INPUT_REQUIRED: on_input_required(s, e, to); break;
+    case EVENT_TOOL_CALL: responses_tool_call(s, e, to); break;
+    case EVENT_TOOL_RESULT: responses_tool_result(s, e, to); break;
+    case EVENT_INPUT_REQUIRED: responses_input_required(s, e, to); break;
     case EVENT_FINAL_ANSWER: on_final_answer(s, e, to); break;
     case EVENT_TASK_COMPLETED: on_task_completed(s, e, to); break;
     case EVENT_TASK_FAILED: on_task_failed(s, e, to); break;
@@ -508,9 +320,9 @@ static void tell_event(struct responses_stream *s, const struct face_event *e,
     case EVENT_PROGRESS:
     case EVENT_CHILD:
     case EVENT_INPUT_RECEIVED:
-    case EVENT_FILE:
     case EVENT_CUSTOM: break;
-    case EVENT_MESSAGE: end_run(s, to); break; /* a restart may withdraw what follows */
+    case EVENT_FILE: responses_file(s, e, to); break;
+    case EVENT_MESSAGE: responses_end_run(s, to); break; /* a restart may withdraw what follows */
     case EVENT_TASK_RESUMED: responses_resumed(s, e, to); break;
     case N_EVENT_TYPES: UNREACHABLE();
     }
@@ -568,10 +380,7 @@ static struct face_stream *responses_make(const struct face_task *task)
 static void responses_free(struct face_stream *face)
 {
     struct responses_stream *s = container_of(face, struct responses_stream, face);
-    for (size_t i = 0; i < s->n_calls; i++) {
-        free(s->calls[i].id);
-        free(s->calls[i].call);
-    }
+    responses_free_calls(s);
     buf_done(&s->text);
     buf_done(&s->json);
     buf_done(&s->route);

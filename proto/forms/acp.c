@@ -94,7 +94,9 @@ static void acp_send_prompt(struct acp *a)
     js_put_field(&a->out, "sessionId", buf_str(&a->session));
     js_put_raw(&a->out, "prompt", STR("[{\"type\":\"text\""));
     js_put_field(&a->out, "text", buf_str(text));
-    buf_puts(&a->out, "}]");
+    buf_putc(&a->out, '}');
+    acp_put_files(a);
+    buf_putc(&a->out, ']');
     acp_end(a);
     a->resumed = true; /* from now on it knows */
 }
@@ -164,7 +166,7 @@ static void acp_finish(struct acp *a, uint32_t result)
         say_final_answer(&a->said, buf_str(&a->answer));
 }
 
-void acp_prompt(struct acp *a, struct str input, struct str recap)
+void acp_prompt(struct acp *a, struct str input, struct str recap, struct str files)
 {
     ASSERT(a->turn != ACP_RUNNING && !a->broken);
     a->turn = ACP_RUNNING;
@@ -176,6 +178,18 @@ void acp_prompt(struct acp *a, struct str input, struct str recap)
     buf_clear(&a->recap);
     buf_putstr(&a->input, input);
     buf_putstr(&a->recap, recap);
+    buf_clear(&a->files);
+    a->waits_for_files = true;
+    if (files.p)
+        acp_take_files(a, files);
+}
+
+void acp_take_files(struct acp *a, struct str files)
+{
+    if (a->turn != ACP_RUNNING || !a->waits_for_files)
+        return;
+    a->waits_for_files = false;
+    buf_putstr(&a->files, files);
     if (a->awaits == ACP_AWAITS_NOTHING)
         acp_send_prompt(a);
 }
@@ -232,6 +246,8 @@ static void on_initialized(struct acp *a, uint32_t result)
         acp_can(doc, say_member(doc, say_member(doc, can, "sessionCapabilities"), "resume"));
     uint32_t http = say_member(doc, say_member(doc, can, "mcpCapabilities"), "http");
     a->can_mcp_http = http && js_type(doc, http) == JS_TRUE;
+    uint32_t image = say_member(doc, say_member(doc, can, "promptCapabilities"), "image");
+    a->can_image = image && js_type(doc, image) == JS_TRUE;
     acp_keep_methods(a, say_member(doc, result, "authMethods"));
     acp_open_session(a);
 }
@@ -248,7 +264,7 @@ static void on_session(struct acp *a, uint32_t result)
         }
     }
     a->awaits = ACP_AWAITS_NOTHING;
-    if (a->turn == ACP_RUNNING)
+    if (a->turn == ACP_RUNNING && !a->waits_for_files)
         acp_send_prompt(a);
 }
 
@@ -414,6 +430,13 @@ void acp_take(struct acp *a, struct str line)
         buf_done(&a->more);
 }
 
+void acp_lost(struct acp *a, struct str why)
+{
+    if (a->turn == ACP_RUNNING)
+        acp_fail(a, "", why);
+    a->broken = true;
+}
+
 void acp_open(struct acp *a, const struct acp_options *o, struct str session)
 {
     *a = (struct acp){.o = *o};
@@ -423,11 +446,13 @@ void acp_open(struct acp *a, const struct acp_options *o, struct str session)
 
 void acp_done(struct acp *a)
 {
-    struct buf *const all[] = {&a->input,   &a->recap,   &a->answer, &a->failure,
-                               &a->session, &a->methods, &a->held,   &a->text,
-                               &a->more,    &a->out,     &a->said};
+    struct buf *const all[] = {&a->input,   &a->recap,   &a->files,   &a->answer,
+                               &a->failure, &a->session, &a->methods, &a->held,
+                               &a->text,    &a->more,    &a->out,     &a->said};
     for (size_t i = 0; i < countof(all); i++)
         buf_done(all[i]);
+    for (size_t i = 0; i < a->n_gifts; i++)
+        gift_done(&a->gifts[i]);
     for (size_t i = 0; i < a->n_permissions; i++) {
         buf_done(&a->permissions[i].id);
         buf_done(&a->permissions[i].options);

@@ -8,6 +8,9 @@
  * Turn:     acp_prompt begins one; it is over when `turn` is ACP_DONE or ACP_FAILED (with
  *           `failure`).  What the program says outside of a turn, or while it loads a session, is
  *           dropped: it is in the journal already.
+ * Files:    those of a message go along: an image with its data where the program takes images, any
+ *           other as a link to its path.  Images, sounds and blobs that the program says become
+ *           `gifts`, which the caller takes; a link of the program's is a custom event.
  * Requests: a permission is asked of the user; files go through struct acp_files, terminals through
  *           struct acp_terminals; every other request is refused at once, since the program waits
  *           for ever.
@@ -19,9 +22,11 @@
 #ifndef PROTO_FORMS_ACP_H
 #define PROTO_FORMS_ACP_H
 
+#include "proto/forms/gift.h"
 #include "proto/forms/say.h"
 
 #define ACP_WAITS 64       /* for ends of terminals, open at once */
+#define ACP_GIFTS 16       /* files that wait for the caller; further ones are not told */
 #define ACP_PERMISSIONS 32 /* that are open at once; a further one is answered "cancelled" */
 
 /* NULL in why: it went well; else a sentence, and ret or the file is as it was. */
@@ -96,14 +101,17 @@ struct acp {
     struct acp_options o;
     enum acp_awaits awaits;
     int64_t id; /* of our last request */
-    bool can_load, can_resume, can_mcp_http, has_authenticated;
+    bool can_load, can_resume, can_mcp_http, can_image, has_authenticated;
     bool resumed; /* the session knows what was before */
     bool broken;
+    bool waits_for_files; /* the turn has begun, and its prompt is not sent */
 
     enum acp_turn turn;
     bool cancelled; /* by us */
     bool whole;     /* answer has all of it */
-    struct buf input, recap;
+    struct buf input, recap, files;
+    struct gift gifts[ACP_GIFTS];
+    size_t n_gifts;
     struct buf answer; /* said since the last call of a tool */
     struct buf failure;
     struct buf session; /* its id; "": none yet, or the one to resume */
@@ -123,9 +131,14 @@ struct acp {
 
 /* session: to go on with; "" for a new one. */
 void acp_open(struct acp *a, const struct acp_options *o, struct str session);
-/* recap: the input and what was before, for a session that does not know it. */
-void acp_prompt(struct acp *a, struct str input, struct str recap);
+/* recap: the input and what was before, for a session that does not know it.  files: those of the
+ * message, an array of {"name","media_type","size","path"}, images that may go along with "data";
+ * "" for none, STR_NULL while they are on their way: then the prompt waits for acp_take_files. */
+void acp_prompt(struct acp *a, struct str input, struct str recap, struct str files);
+void acp_take_files(struct acp *a, struct str files); /* nothing, when no prompt waits for them */
 void acp_take(struct acp *a, struct str line);
+/* The program has ended: so has a turn that was not over. */
+void acp_lost(struct acp *a, struct str why);
 /* A line {"type":"input",…} of section 8. */
 void acp_answer(struct acp *a, struct str line);
 /* Asks the program to end its turn, and answers what it has asked.  False: it cannot be asked now,
@@ -148,7 +161,8 @@ void acp_tell_held(struct acp *a, uint32_t more);
 void acp_permission(struct acp *a, uint32_t id, uint32_t params);
 void acp_put_id(struct acp *a, uint32_t id); /* {"jsonrpc":"2.0","id":ID */
 void acp_cancel_permissions(struct acp *a);
-void acp_end(struct acp *a); /* of params or a result: "}}" and the line's end */
+void acp_put_files(struct acp *a); /* as blocks of a prompt, each behind a comma */
+void acp_end(struct acp *a);       /* of params or a result: "}}" and the line's end */
 void acp_refuse(struct acp *a, uint32_t id, int code, const char *why);
 bool acp_terminal(struct acp *a, uint32_t id, uint32_t params,
                   uint32_t method); /* false: it is no request of theirs */

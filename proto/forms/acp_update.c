@@ -11,11 +11,28 @@ static void acp_keep_answer(struct acp *a, struct str text)
         buf_putstr(&a->answer, text);
 }
 
-/* content is one block.  False: it is no text. */
+/* call: an id, or "".  Whether the block has bytes. */
+static bool acp_give(struct acp *a, uint32_t block, struct str call)
+{
+    struct gift gift;
+    if (!block || !gift_read(&a->doc, block, &gift))
+        return false;
+    if (a->n_gifts == ACP_GIFTS) {
+        gift_done(&gift);
+        return true;
+    }
+    buf_putstr(&gift.call, call);
+    a->gifts[a->n_gifts++] = gift;
+    return true;
+}
+
+/* content is one block.  False: it is no text, and has no bytes. */
 static bool acp_chunk(struct acp *a, uint32_t update, bool thinks)
 {
     const struct js_doc *doc = &a->doc;
     uint32_t content = js_get(doc, update, "content");
+    if (!thinks && acp_give(a, content, STR("")))
+        return true;
     uint32_t node = say_member(doc, content, "text");
     if (!node || js_type(doc, node) != JS_STRING || !say_is(doc, content, "type", "text"))
         return false;
@@ -35,6 +52,8 @@ static bool acp_chunk(struct acp *a, uint32_t update, bool thinks)
 static void put_block(const struct js_doc *doc, uint32_t block, struct buf *out)
 {
     uint32_t content = js_get(doc, block, "content");
+    uint32_t resource = say_member(doc, content, "resource");
+    uint32_t type = say_member(doc, resource ? resource : content, "mimeType");
     uint32_t text = say_member(doc, content, "text"), path = js_get(doc, block, "path");
     size_t before = out->len;
     if (before)
@@ -44,6 +63,10 @@ static void put_block(const struct js_doc *doc, uint32_t block, struct buf *out)
     } else if (path && js_type(doc, path) == JS_STRING) {
         buf_puts(out, "[changed ");
         js_value(doc, path, out);
+        buf_putc(out, ']');
+    } else if (type && js_type(doc, type) == JS_STRING) {
+        buf_puts(out, "[file: ");
+        js_value(doc, type, out);
         buf_putc(out, ']');
     } else if (before) {
         out->len = before;
@@ -130,6 +153,17 @@ static void acp_begin_call(struct acp *a, uint32_t update)
     acp_tell_call(a, id, name, doc, js_get(doc, update, "rawInput"));
 }
 
+static void give_content(struct acp *a, uint32_t update, struct str id)
+{
+    const struct js_doc *doc = &a->doc;
+    uint32_t content = js_get(doc, update, "content");
+    if (!content || js_type(doc, content) != JS_ARRAY)
+        return;
+    for (uint32_t i = js_first(doc, content); i < js_end(doc, content); i = js_next(doc, i))
+        if (js_type(doc, i) == JS_OBJECT)
+            (void)acp_give(a, js_get(doc, i, "content"), id);
+}
+
 static void acp_call(struct acp *a, uint32_t update, bool is_first)
 {
     const struct js_doc *doc = &a->doc;
@@ -141,6 +175,7 @@ static void acp_call(struct acp *a, uint32_t update, bool is_first)
     id = say_text(doc, js_get(doc, update, "toolCallId"), &a->text);
     struct str output = acp_output(a, update);
     if (id.n && ended) {
+        give_content(a, update, id);
         say_called(&a->said, &a->calls, id, output, failed);
         return;
     }

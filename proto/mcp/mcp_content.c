@@ -73,10 +73,13 @@ static void put_bytes(const struct js_doc *doc, uint32_t part, const char *what,
                       struct buf *out)
 {
     uint32_t data = content_text(doc, part, member);
+    struct str base64 = data ? js_raw(doc, data) : STR("");
+    while (base64.n && base64.p[base64.n - 1] == '=')
+        base64.n--;
     buf_putf(out, "[%s: ", what);
     put_type(doc, part, out);
     buf_puts(out, ", ");
-    put_size(out, data ? js_raw(doc, data).n / 4 * 3 : 0);
+    put_size(out, base64.n * 3 / 4);
     buf_putc(out, ']');
 }
 

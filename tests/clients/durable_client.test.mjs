@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { stream } from "@durable-streams/client";
-import { CUTS, until } from "./support/cases.mjs";
+import { CUTS, holdsFor, until } from "./support/cases.mjs";
 import { random } from "./support/random.mjs";
 import { World } from "./support/world.mjs";
 
@@ -19,15 +19,84 @@ const scene = (name, run) =>
     }
   });
 
+// ---------------------------------------------------------------- what holds for every face
+
+/** The text of a task's events, without what restarts have withdrawn. */
+function textOf(events) {
+  let said = [];
+  for (const { seq, event, data } of events) {
+    if (event === "token") said.push([seq, data.text]);
+    if (event === "task.resumed" && data.retracts !== undefined) said = said.filter(([at]) => at <= data.retracts);
+  }
+  return said.map(([, text]) => text).join("");
+}
+
+class Answer {
+  #events = [];
+  #leave = () => {};
+
+  constructor(asked) {
+    this.text = () => textOf(this.#events);
+    this.ended = asked.then((response) => this.#follow(response));
+  }
+
+  async #follow(response) {
+    const isWhole = await new Promise((resolve, reject) => {
+      const leave = response.subscribeJson(({ items, streamClosed }) => {
+        this.#events.push(...items);
+        if (streamClosed) resolve(true);
+      });
+      this.#leave = () => (leave(), resolve(false));
+      response.closed.catch((error) => (isCut(error) ? resolve(false) : reject(error)));
+    });
+    this.#leave();
+    const { event, data } = this.#events.at(-1) ?? {};
+    if (!isWhole) return { text: this.text(), end: "cut" };
+    if (event === "task.completed") return { text: this.text(), end: "completed" };
+    return { text: this.text(), end: data.status, ...(data.status === "failed" ? { why: data.error.message } : {}) };
+  }
+
+  close() {
+    this.#leave();
+  }
+}
+
+const isCut = ({ message }) => /terminated|other side closed|fetch failed|aborted/i.test(message);
+
+for (const live of ["long-poll", "sse"])
+  holdsFor(
+    {
+      name: `Durable Streams by ${live}`,
+      replaysEnded: true,
+      async open(world, token, conversation) {
+        const headers = { authorization: `Bearer ${token}` };
+        const backoffOptions = { maxRetries: 0 };
+        const answers = [];
+        const read = async (task_id) => {
+          const url = `${world.base}/v1/stream/${conversation}/${task_id}`;
+          const response = await stream({ url, offset: "-1", live, json: true, headers, backoffOptions });
+          answers.push(new Answer(Promise.resolve(response)));
+          return answers.at(-1);
+        };
+        return {
+          ask: async (message) => read((await world.ask(token, conversation, message)).task_id),
+          async comeBack() {
+            const task = (await world.tasks(token, conversation)).at(-1);
+            return task ? await read(task.task_id) : null;
+          },
+          close: () => answers.forEach((it) => it.close()),
+        };
+      },
+    },
+    { limits: { requests_per_second: 100_000, burst: 100_000 } },
+  );
+
+// ---------------------------------------------------------------- what this protocol alone has
+
 /** A task that says its steps; its stream's address. */
 async function start(world, token, steps) {
-  const answer = await fetch(`${world.base}/v1/conversations/c-1/tasks`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
-    body: JSON.stringify({ message: JSON.stringify(steps) }),
-  });
-  const { task } = await answer.json();
-  return { url: `${world.base}/v1/stream/c-1/${task.task_id}`, ids: { conversation_id: "c-1", task_id: task.task_id } };
+  const { task_id } = await world.ask(token, "c-1", JSON.stringify(steps));
+  return { url: `${world.base}/v1/stream/c-1/${task_id}`, ids: { conversation_id: "c-1", task_id } };
 }
 
 for (const live of ["long-poll", "sse"])

@@ -6,6 +6,9 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { HttpAgent } from "@ag-ui/client";
 import { Chat } from "@ai-sdk/react";
+import * as modern from "@modelcontextprotocol/client";
+import * as legacy from "@modelcontextprotocol/sdk/client/index.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { DefaultChatTransport } from "ai";
 import OpenAI from "openai";
 import { Acp } from "./support/acp.mjs";
@@ -119,6 +122,19 @@ test("Responses: input_image and input_file", async () => {
   ];
   const response = await client.responses.create({ model: "reads", input: [{ role: "user", content }] });
   assert.deepEqual(JSON.parse(response.output_text), seen);
+
+  const told = [];
+  const stream = client.responses.stream({ model: "reads", input: "look" });
+  stream.on("response.output_text.annotation.added", ({ annotation }) => void told.push(annotation));
+  const cited = ({ output }) => output.flatMap((item) => (item.content ?? []).flatMap((part) => part.annotations));
+  const streamed = await stream.finalResponse();
+  for (const citations of [told, cited(streamed), cited(response), cited(await client.responses.retrieve(response.id))]) {
+    assert.equal(citations.length, 1);
+    const [{ type, container_id, file_id, filename }] = citations;
+    assert.deepEqual([type, filename], ["container_file_citation", "gift.txt"]);
+    const file = await client.containers.files.content.retrieve(file_id, { container_id });
+    assert.equal(await file.text(), "a gift");
+  }
 });
 
 test("AG-UI: parts with a source", async () => {
@@ -156,6 +172,31 @@ for (const [name, Transport] of bindings)
     ];
     const task = await client.sendMessage(message("", { parts }));
     assert.deepEqual(JSON.parse(task.artifacts[0].parts.at(-1).content.value), withName("dot.png"));
+    const streamed = [];
+    for await (const { payload } of client.sendMessageStream(message("look")))
+      if (payload.$case === "artifactUpdate") streamed.push(payload.value.artifact);
+    const file = streamed.find(({ artifactId }) => artifactId !== "answer");
+    const ended = await client.getTask({ id: task.id });
+    for (const { name, parts: [{ content, mediaType }] } of [task.artifacts[1], ended.artifacts[1], file]) {
+      assert.deepEqual([name, content.$case, mediaType], ["gift.txt", "url", "text/plain"]);
+      assert.equal(await (await read(content.value)).text(), "a gift");
+    }
+  });
+
+for (const [name, Sdk, Transport] of [
+  ["MCP 2025-11-25", legacy.Client, StreamableHTTPClientTransport],
+  ["MCP 2026-07-28", modern.Client, modern.StreamableHTTPClientTransport],
+])
+  test(`${name}: a link in the result`, async () => {
+    const client = new Sdk({ name: "test", version: "1" }, { versionNegotiation: { mode: "auto" } });
+    const requestInit = { headers: { authorization: `Bearer ${token}` } };
+    await client.connect(new Transport(new URL(`${world.base}/v1/mcp`), { requestInit }));
+    const { content } = await client.callTool({ name: "reads", arguments: { message: "look" } });
+    const [text, link] = content;
+    assert.deepEqual([content.length, text.type, link.type], [2, "text", "resource_link"]);
+    assert.deepEqual([link.name, link.mimeType, link.size], ["gift.txt", "text/plain", 6]);
+    assert.equal(await (await read(link.uri)).text(), "a gift");
+    await client.close();
   });
 
 test("ACP: blocks with an image, a sound and resources", async () => {

@@ -49,6 +49,7 @@ class Answer {
 
 /** conversation → the id that an application would have kept. */
 const kept = new Map();
+const learn = (conversation, task) => kept.set(conversation, `resp_${Buffer.from(conversation).toString("base64url")}.${task}`);
 
 // ---------------------------------------------------------------- over HTTP
 
@@ -68,6 +69,7 @@ async function follow(run, stream, conversation, signal) {
 
 holdsFor({
   name: "openai.responses over SSE",
+  learn,
   stops: true,
   replaysEnded: true,
   async open(world, token, conversation) {
@@ -148,6 +150,7 @@ class Socket {
 
 holdsFor({
   name: "openai.responses over a WebSocket",
+  learn,
   stops: true,
   replaysEnded: true,
   async open(world, token, conversation) {

@@ -51,6 +51,40 @@ static void put_ended(struct fixture *f, int64_t key, const char *owner, uint64_
 /* "do it" and "the end", twice since it is a chat. */
 #define COST (TASK_ROW_BYTES + 2 * (5 + 7))
 
+/* As a fork makes them: it counts as an ended one, its events are gone, and it goes like any. */
+static void test_task_that_is_new_and_has_ended(void **state)
+{
+    struct fixture *f = *state;
+    struct task_record t = task_of(1, "a", "c", id_of[1]);
+    t.state = (struct task_state){.status = STATUS_COMPLETED,
+                                  .progress = -1,
+                                  .first = 2,
+                                  .head = 1,
+                                  .completed_at = 50,
+                                  .output = STR("the end")};
+    put_record(f, t);
+    commit(f);
+    kit_reopen(f);
+    assert_int_equal(usage_of(f, "a"), TASK_ROW_BYTES + 2 * (5 + 7));
+    const struct answer *a = ask(f, (struct query){.kind = QUERY_LIVE});
+    assert_int_equal(a->n_tasks, 0);
+    a = ask(f, (struct query){.kind = QUERY_BLOCKS, .task_key = 1});
+    assert_int_equal(a->n_blocks, 0);
+    a = ask(f, (struct query){.kind = QUERY_OLDEST_EVENTS, .owner = STR("a")});
+    assert_int_equal(a->n_tasks, 0);
+    a = ask(f, (struct query){.kind = QUERY_EXPIRED, .at = 100});
+    assert_int_equal(a->n_tasks, 1);
+    assert_int_equal(a->tasks[0].event_bytes, 0);
+    batch_put(f->batch, &(struct op){.kind = OP_TASK_REMOVE,
+                                     .owner = STR("a"),
+                                     .conversation_id = STR("c"),
+                                     .task_id = str_of(id_of[1]),
+                                     .task_key = 1,
+                                     .at = 100});
+    commit(f);
+    assert_int_equal(usage_of(f, "a"), 0);
+}
+
 static void assert_keys(const struct answer *a, int64_t first, int64_t second)
 {
     assert_int_equal(a->n_tasks, (first != 0) + (second != 0));
@@ -252,6 +286,7 @@ static void test_live_task_is_never_removed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        EACH(test_task_that_is_new_and_has_ended),
         EACH(test_ended_tasks_are_found_by_age_and_owner),
         EACH(test_usage_counts_blocks_and_ended_records),
         EACH(test_removed_events_leave_the_record),

@@ -94,7 +94,7 @@ static void take(struct acp *a, struct str line)
     else if (line.n && line.p[0] == '?')
         (void)acp_cancel(a);
     else if (line.n && line.p[0] == '+' && a->turn != ACP_RUNNING && !a->broken)
-        acp_prompt(a, STR("more"), STR("all"));
+        acp_prompt(a, STR("more"), STR("all"), STR(""));
     else
         acp_take(a, line);
     ASSERT(before == ACP_RUNNING || a->turn == before || (line.n && line.p[0] == '+') || a->broken);
@@ -115,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                             .terminals_arg = &last_terminal};
     last_terminal = 0;
     acp_open(&acp, &o, size % 3 ? STR("s-1") : STR(""));
-    acp_prompt(&acp, STR("input"), STR("recap"));
+    acp_prompt(&acp, STR("input"), STR("recap"), STR(""));
     while (text.n) {
         const char *newline = memchr(text.p, '\n', text.n);
         size_t n = newline ? (size_t)(newline - text.p) : text.n, next = newline ? n + 1 : n;

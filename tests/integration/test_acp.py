@@ -1,12 +1,15 @@
 """Agents of kind acp: an agent on the protocol's own library (@agentclientprotocol/sdk), and the gateway as its client."""
 
+import base64
 import contextlib
 import json
 import os
 import shutil
+import urllib.parse
 
 import pytest
 
+from files import Owner
 from gateway import MARK, SUPPORT, Gateway, is_alive, processes_with, wait_until
 from holdfast import Client, ids, names, new_id, text_of
 
@@ -42,6 +45,7 @@ def gateway(folder):
         acp("mcp", folder, "mcp-http", tools=["mcp:tree/*", "mcp:web/*"]),
         acp("mcp-stdio", folder, tools=["mcp:tree/*", "mcp:web/*"]),
         acp("shell", folder, cwd=str(folder / "shell"), env={"FROM_AGENT": "agent", "NAME": "agent"}),
+        acp("sees", folder, "image", cwd=str(folder / "sees")),
         acp("alone", folder, client={"files": False, "terminals": False}),
         {"name": "missing", "kind": "acp", "command": ["/nonexistent/agent"]},
         {"name": "no-agent", "kind": "acp", "command": ["/bin/sh", "-c", "echo oops >&2; exit 7"]},
@@ -483,3 +487,98 @@ def test_stop_of_the_gateway_leaves_no_process(folder):
         mark = own.mark
         assert own.stop() == 0
         assert processes_with(mark) == {}
+
+
+# -------------------------------------------------------------- files
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
+TINY = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+
+
+@pytest.fixture
+def owner(gateway):
+    return Owner(gateway)
+
+
+def ask(owner, agent, c, parts):
+    """The task and its events, at its end."""
+    status, _, answer = owner.ask("POST", f"{c}/tasks", json.dumps({"message": parts, "agent": agent}),
+                                  {"Content-Type": "application/json"})
+    assert status == 201, answer
+    task = json.loads(answer)["task"]["task_id"]
+    text = owner.ask("GET", f"{c}/tasks/{task}/events")[2].decode()
+    events = [json.loads(line[6:]) for line in text.split("\n") if line.startswith("data: ")]
+    return json.loads(owner.ask("GET", f"{c}/tasks/{task}")[2])["task"], events
+
+
+def file(given):
+    return {"type": "file", "file_id": given["file_id"]}
+
+
+def test_agent_gets_the_files_of_a_message(owner, gateway, folder):
+    c = new_id()
+    image = owner.give(c, PNG, "image/png", "attachment; filename*=UTF-8''a%20b%25%C3%BC.png")
+    text = owner.give(c, "Zeile\n".encode(), "text/plain", 'attachment; filename="t.txt"')
+    inside = {"type": "file", "media_type": "image/gif", "name": "dot.gif", "data": "R0lGODlh"}
+    says = json.dumps([{"say": "ok"}])
+    parts = [{"type": "text", "text": says}, file(image), file(text), inside]
+    assert ask(owner, "sees", c, parts)[0]["status"] == "completed"
+    picture, link, dot = asked(folder, "sees", "blocks")[-1]
+    assert picture == {"type": "image", "mimeType": "image/png", "data": base64.b64encode(PNG).decode()}
+    assert dot == {"type": "image", "mimeType": "image/gif", "data": "R0lGODlh"}
+    assert (link["type"], link["name"], link["mimeType"], link["size"]) == ("resource_link", "t.txt", "text/plain", 6)
+    assert link["uri"].startswith("file:///") and link["uri"].endswith("/t.txt")
+    wait_until(lambda: not os.path.exists(link["uri"][7:]), "the end of the lending")
+    # One that takes no images gets links alone, and reads them: over the protocol, too, though they lie elsewhere.
+    c, gate = new_id(), gateway.path()
+    image = owner.give(c, PNG, "image/png", "attachment; filename*=UTF-8''a%20b%25%C3%BC.png")
+    text = owner.give(c, "Zeile\n".encode(), "text/plain", 'attachment; filename="t.txt"')
+    status, _, answer = owner.ask("POST", f"{c}/tasks", json.dumps(
+        {"message": [{"type": "text", "text": json.dumps([{"wait": gate}])}, file(image), file(text)], "agent": "files"}),
+        {"Content-Type": "application/json"})
+    assert status == 201, answer
+    [picture, link] = wait_until(lambda: asked(folder, "files", "blocks"), "the prompt")[-1]
+    path = urllib.parse.unquote(picture["uri"][len("file://"):])
+    assert picture["type"] == "resource_link" and path.endswith("/a b%ü.png")
+    with open(path, "rb") as lent:
+        assert lent.read() == PNG
+    with open(gate, "w", encoding="utf-8"):
+        pass
+
+
+def test_agent_reads_a_file_of_the_message_and_no_other(owner, folder):
+    c = new_id()
+    text = owner.give(c, b"one\ntwo\n", "text/plain", 'attachment; filename="t.txt"')
+    request = {"request": ["fs/read_text_file", {"path": "$"}]}
+    _, events = ask(owner, "files", c, [{"type": "text", "text": json.dumps([request])}, file(text)])
+    assert json.loads(text_of(events)) == {"content": "one\ntwo\n"}
+    path = urllib.parse.unquote(asked(folder, "files", "blocks")[-1][-1]["uri"][len("file://"):])
+    other = {"request": ["fs/read_text_file", {"path": path.replace("t.txt", "u.txt")}]}
+    _, events = ask(owner, "files", c, [{"type": "text", "text": json.dumps([other])}, file(text)])
+    assert json.loads(text_of(events))["code"] == -32002
+
+
+def test_images_that_the_agent_says_are_files(owner):
+    c = new_id()
+    said = {"update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "mimeType": "image/png", "data": TINY}}}
+    call = {"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Draw", "status": "in_progress", "rawInput": {"n": 1}}
+    done = {"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed", "content": [
+        {"type": "content", "content": {"type": "text", "text": "here"}},
+        {"type": "content", "content": {"type": "resource", "resource": {"uri": "file:///a/b.bin", "mimeType": "application/x", "blob": "AAEC"}}},
+        {"type": "content", "content": {"type": "audio", "mimeType": "audio/wav", "data": "AAAA"}}]}
+    task, events = ask(owner, "acp", c, json.dumps([{"say": "look: "}, said, {"update": call}, {"update": done}, {"say": "good"}]))
+    assert (task["status"], task["output"]) == ("completed", "good"), task
+    told = data(events, "file")
+    assert [(f.get("call_id"), f["name"], f["media_type"], f["size"]) for f in told] == [
+        (None, "", "image/png", 8), ("c1", "b.bin", "application/x", 3), ("c1", "", "audio/wav", 3)]
+    assert data(events, "tool_result")[0]["output"] == "here\n[file: application/x]\n[file: audio/wav]"
+    assert names(events).index("file") < names(events).index("tool_call") and "custom" not in names(events)
+    assert owner.ask("GET", f"{c}/files/{told[1]['file_id']}")[2] == b"\x00\x01\x02"
+
+
+def test_agent_that_dies_behind_its_image_leaves_it(owner):
+    said = {"update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "mimeType": "image/png", "data": TINY}}}
+    task, events = ask(owner, "acp", new_id(), json.dumps([said, {"exit": 7}]))
+    assert (task["status"], task["error"]["code"]) == ("failed", "agent_error")
+    assert [f["size"] for f in data(events, "file")] == [8]

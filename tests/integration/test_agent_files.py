@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from files import Owner, blobs
-from gateway import WAIT_S, Gateway, run, wait_until, wrongs
+from files import Owner, assert_sound, blobs
+from gateway import WAIT_S, Gateway, wait_until
 from holdfast import new_id
 
 GIVES = """import json, sys
@@ -135,7 +135,7 @@ def test_kept_program_gives_each_file_once_over_kills(tmp_path):
             assert owner.ask("GET", f"{c}/files/{file['file_id']}")[2] == body
         assert len(blobs(gateway)) == 4
         gateway.stop()
-        assert wrongs(run("doctor", "--full", "--data", str(gateway.data)).stdout) == []
+        assert_sound(gateway)
 
 
 def events_so_far(owner, c, task):

@@ -321,6 +321,21 @@ def test_token_with_the_claim_is_an_operators(remote):
     assert request(remote.port, "GET", "/v1/conversations", **mine)[0] == 200  # of olga's own
 
 
+def test_open_watch_ends_when_its_operator_is_revoked(remote):
+    mine = {"Authorization": f"Bearer {tokens.token('oscar', holdfast_admin=True)}"}
+    others = {"Authorization": f"Bearer {tokens.token('olga', holdfast_admin=True)}"}
+    states, still = events(remote.port, "/v1/admin/watch", **mine), events(remote.port, "/v1/admin/watch", **others)
+    next(states), next(still)
+    assert request(remote.port, "POST", "/v1/admin/revoke", {"owner": "oscar"}, **others)[0] == 200
+    with contextlib.suppress(http.client.HTTPException, ConnectionError):
+        for n, _ in enumerate(states):
+            assert n < 30, "it goes on"
+    assert request(remote.port, "GET", "/v1/admin/watch", **mine)[0] == 404
+    next(still)
+    assert request(remote.port, "POST", "/v1/admin/unrevoke", {"owner": "oscar"}, **others)[0] == 200
+    states.close(), still.close()
+
+
 def test_every_other_token_finds_nothing_there(remote):
     with Client(remote) as guest:
         others = [tokens.token("eve"), tokens.token("eve", holdfast_admin=False), tokens.token("eve", holdfast_admin=1),

@@ -13,13 +13,11 @@ import threading
 
 import pytest
 
-from database import opened
-from files import Owner, await_part, blobs, parts
+from files import Owner, aged, assert_sound, await_part, blobs, named_blobs, parts, put_stray
 from gateway import SANITIZE, WAIT_S, Gateway, run, script_agent, wait_until, wrongs
 from holdfast import new_id
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
-DAY_MS = 86_400_000
 
 
 @pytest.fixture
@@ -228,19 +226,16 @@ def test_what_nobody_names_is_swept_after_a_day_and_after_a_crash(alone):
     await_part(gateway, 4)
     wire.close()
     gateway.kill()
-    stray = gateway.data / "files/blob/ab" / ("ab" + "0" * 62)  # renamed, and no row committed
-    stray.parent.mkdir(exist_ok=True)
-    stray.write_bytes(b"stray")
-    half = next(path for path in (gateway.data / "files/part").rglob("*") if path.is_file())
-    os.utime(half, (1, 1))
-    with opened(gateway) as database:
-        database.execute("UPDATE files SET created_at = created_at - ? WHERE file_id = ?", (2 * DAY_MS, old["file_id"]))
+    stray = put_stray(gateway)
+    aged(gateway, 2, old["file_id"])
+    assert stray in blobs(gateway)
     gateway.start()
-    wait_until(lambda: not stray.exists() and len(blobs(gateway)) == 1 and not parts(gateway), "the sweep", 3 * WAIT_S)
+    wait_until(lambda: stray not in blobs(gateway) and len(blobs(gateway)) == 1 and not parts(gateway), "the sweep",
+               3 * WAIT_S)
     assert owner.ask("GET", f"{c}/files/{old['file_id']}")[0] == 404
     assert owner.ask("GET", f"{c}/files/{new['file_id']}")[2] == b"new"
     gateway.stop()
-    assert wrongs(run("doctor", "--full", "--data", str(gateway.data)).stdout) == []
+    assert_sound(gateway)
 
 
 def test_share_of_the_store_counts_files():
@@ -291,12 +286,11 @@ def test_what_was_acknowledged_survives_kills(alone):
     for name, body in given:
         assert owner.ask("GET", f"{c}/files/{name}")[2] == body
     gateway.stop()
-    with opened(gateway) as database:
-        named = {row[0] for row in database.execute("SELECT blob FROM files WHERE state < 2")}
+    named = named_blobs(gateway)
     gateway.start()
     wait_until(lambda: set(blobs(gateway)) == named, "the sweep", 3 * WAIT_S)
     gateway.stop()
-    assert wrongs(run("doctor", "--full", "--data", str(gateway.data)).stdout) == []
+    assert_sound(gateway)
 
 
 # ---------------------------------------------------------------- messages with parts
@@ -418,8 +412,7 @@ def test_file_lives_as_long_as_its_task(alone):
     assert status == 201, answer
     ended(owner, c, json.loads(answer)["task"])
     gateway.kill()
-    with opened(gateway) as database:
-        database.execute("UPDATE files SET created_at = created_at - ?", (2 * DAY_MS,))
+    aged(gateway, 2)
     gateway.start()
     wait_until(lambda: owner.ask("HEAD", f"{c}/files/{other['file_id']}")[0] == 404, "the sweep")  # a GET may be cut
     assert owner.ask("GET", f"{c}/files/{named['file_id']}")[2] == b"named"
@@ -428,7 +421,7 @@ def test_file_lives_as_long_as_its_task(alone):
     assert owner.ask("DELETE", c)[0] == 200
     wait_until(lambda: blobs(gateway) == [], "the sweep", 3 * WAIT_S)
     gateway.stop()
-    assert wrongs(run("doctor", "--full", "--data", str(gateway.data)).stdout) == []
+    assert_sound(gateway)
 
 
 def test_backup_has_the_files(alone, tmp_path):

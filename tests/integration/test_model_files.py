@@ -2,6 +2,7 @@
 
 import base64
 import json
+import pathlib
 import threading
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from files import Owner
 from gateway import Gateway, wait_until
 from holdfast import new_id
+from mcp_kit import scripted
 from model_server import ModelServer, reply
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 500  # 128 KB
@@ -189,3 +191,125 @@ def test_task_that_goes_on_gets_its_files_again(owner, server, gateway):
     wait_until(lambda: json.loads(owner.ask("GET", f"{c}/tasks/{task}")[2])["task"]["status"] == "completed", "the end")
     first, again = server.requests
     assert first.json["messages"] == again.json["messages"] and len(said(server)[0]["content"]) == 1
+
+
+# -------------------------------------------------------------- images in results of tools
+
+
+TINY = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
+JPEG = base64.b64encode(b"\xff\xd8\xff\xe0" + bytes(30)).decode()
+SHOWN = [{"type": "text", "text": "look"}, {"type": "image", "mimeType": "image/png", "data": TINY},
+         {"type": "image", "mimeType": "image/png", "data": JPEG},  # by its bytes it is another
+         {"type": "image", "mimeType": "image/png", "data": "bm8gaW1hZ2U="},  # no image at all
+         {"type": "audio", "mimeType": "audio/wav", "data": TINY}]
+TOLD = "look\n[image: image/png, 28 bytes]\n[image: image/png, 34 bytes]\n[image: image/png, 8 bytes]\n" \
+       "[audio: audio/wav, 28 bytes]"
+
+
+def calls(api, *ids):
+    """A turn that calls the tool so often."""
+    wanted = [(id, "eyes__do", {"steps": [{"result": {"content": SHOWN}}]}) for id in ids]
+    if api == "chat":
+        return {"choices": [{"finish_reason": "tool_calls", "message": {"role": "assistant", "tool_calls": [
+            {"id": id, "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+            for id, name, given in wanted]}}]}
+    if api == "responses":
+        return {"status": "completed", "output": [
+            {"type": "function_call", "id": f"fc_{id}", "call_id": id, "name": name, "arguments": json.dumps(given)}
+            for id, name, given in wanted]}
+    return {"type": "message", "role": "assistant", "stop_reason": "tool_use", "content": [
+        {"type": "tool_use", "id": id, "name": name, "input": given} for id, name, given in wanted]}
+
+
+@pytest.fixture(scope="module")
+def seeing(server, tmp_path_factory):
+    def model(name, api, **options):
+        return {"name": name, "api": api, "base_url": server.url + "/v1", "model": "m", "retries": 0, **options}
+
+    models = [*(model(api, api, takes="images") for api in WHOLE), model("files", "chat", takes="files"),
+              model("default", "chat"), model("blind", "responses", takes="text")]
+    agents = [{"name": each["name"], "kind": "react", "model": each["name"], "tools": ["mcp:eyes/*"],
+               "after_restart": "continue"} for each in models]
+    with Gateway({"models": models, "mcp": [scripted("eyes", tmp_path_factory.mktemp("mcp"))], "agents": agents}) as running:
+        yield running
+
+
+def shown(seeing, server, agent, api, *ids, **fields):
+    """The model is told this behind its own turn."""
+    owner = Owner(seeing)
+    whole = iter([calls(api, *ids), WHOLE[api]])
+    server.script = lambda request: reply(json.dumps(next(whole)).encode(), content_type="application/json")
+    server.requests.clear()
+    assert asked(owner, new_id(), "go", agent, **fields)["status"] == "completed"
+    told = said(server)
+    at = next(i for i, each in enumerate(told) if "function_call" in each.get("type", "") or each.get("role") == "assistant")
+    return told[at + (len(ids) if api == "responses" else 1):]
+
+
+def url(data, kind):
+    return f"data:image/{kind};base64,{data}"
+
+
+def test_chat_shows_images_of_results_with_the_next_message(seeing, server):
+    images = [{"type": "image_url", "image_url": {"url": url(TINY, "png")}},
+              {"type": "image_url", "image_url": {"url": url(JPEG, "jpeg")}}]
+    for agent in ("chat", "files"):
+        assert shown(seeing, server, agent, "chat", "c0") == [
+            {"role": "tool", "tool_call_id": "c0", "content": TOLD},
+            {"role": "user", "content": [{"type": "text", "text": "[The images of the results above, in their order:]"},
+                                         *images]}]
+
+
+def test_images_of_two_calls_come_once(seeing, server):
+    first, second, message = shown(seeing, server, "chat", "chat", "c0", "c1")
+    assert (first["tool_call_id"], second["tool_call_id"]) == ("c0", "c1")
+    again = "\n[The file is left out: it is given again below.]" * 2
+    assert (first["content"], second["content"]) == (TOLD + again, TOLD)
+    assert [part["type"] for part in message["content"]] == ["text", "image_url", "image_url"]
+
+
+def test_responses_and_anthropic_show_images_in_the_result(seeing, server):
+    [output] = shown(seeing, server, "responses", "responses", "c0")
+    assert output == {"type": "function_call_output", "call_id": "c0", "output": [
+        {"type": "input_text", "text": TOLD},
+        {"type": "input_image", "detail": "auto", "image_url": url(TINY, "png")},
+        {"type": "input_image", "detail": "auto", "image_url": url(JPEG, "jpeg")}]}
+    [result] = shown(seeing, server, "anthropic", "anthropic", "c0")
+    assert result == {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c0", "content": [
+        {"type": "text", "text": TOLD},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": TINY}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": JPEG}}]}]}
+
+
+def test_model_that_does_not_say_that_it_takes_them_gets_text(seeing, server):
+    assert shown(seeing, server, "default", "chat", "c0") == [{"role": "tool", "tool_call_id": "c0", "content": TOLD}]
+    assert shown(seeing, server, "blind", "responses", "c0") == [
+        {"type": "function_call_output", "call_id": "c0", "output": TOLD}]
+
+
+def test_message_behind_a_result_takes_its_images_along(seeing, server):
+    """And a task that goes on after a kill shows the model the same again."""
+    owner, c, gate = Owner(seeing), new_id(), seeing.path()
+    waits = calls("chat", "c0")
+    function = waits["choices"][0]["message"]["tool_calls"][0]["function"]
+    function["arguments"] = json.dumps({"steps": [{"wait": gate}, {"result": {"content": SHOWN}}]})
+    server.requests.clear()
+    server.script = [reply(json.dumps(waits).encode(), content_type="application/json"), reply(threading.Event())]
+    _, _, answer = owner.ask("POST", f"{c}/tasks", json.dumps({"message": "go", "agent": "chat"}),
+                             {"Content-Type": "application/json"})
+    task = json.loads(answer)["task"]["task_id"]
+    server.wait_requests(1)
+    status, _, answer = owner.ask("POST", f"{c}/tasks/{task}/messages", json.dumps({"content": "and blue?"}),
+                                  {"Content-Type": "application/json"})
+    assert status == 200, answer
+    pathlib.Path(gate).touch()
+    server.wait_requests(2)
+    result, message = said(server)[-2:]
+    assert result == {"role": "tool", "tool_call_id": "c0", "content": TOLD}
+    assert [part["type"] for part in message["content"]] == ["image_url", "image_url", "text"]
+    assert message["content"][2]["text"] == "and blue?"
+    seeing.kill()
+    server.script = [reply(json.dumps(WHOLE["chat"]).encode(), content_type="application/json")]
+    seeing.start()
+    server.wait_requests(3)
+    assert server.requests[2].json["messages"] == server.requests[1].json["messages"]

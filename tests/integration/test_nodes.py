@@ -73,6 +73,9 @@ def test_each_has_a_share_and_refuses_the_owners_of_others(cluster):
     this, = (n for n in listed["nodes"] if "this" in n)
     assert this["node"] == "one" and this["open"] == this["slots"] and listed["slots_of_nobody"] == 0
     assert this["coming"] == this["moving"] == 0
+    state = json.loads(run("admin", "--data", str(one.data), "state").stdout)
+    assert {(n["name"], n["slots"]) for n in state["nodes"]} == {(name, slots) for name, _, slots in shares}
+    assert [n["name"] for n in state["nodes"] if "pid" in n] == ["one"]
     text = two.http("GET", "/metrics")[2].decode()
     assert 'holdfast_cluster_nodes{state="live"} 3\n' in text
     assert f'holdfast_cluster_slots{{state="open"}} {cluster.shares()["two"]}\n' in text

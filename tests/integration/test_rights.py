@@ -60,7 +60,7 @@ ABOUT_TASK = {"task": ("read", {}), "resume": ("read", {}), "unsubscribe": ("rea
 ABOUT_CONVERSATION = {"open": ("read", {}), "close": ("read", {}), "tasks": ("read", {}), "history": ("read", {}),
                       "results": ("read", {}), "ack": ("ask", {"task_ids": []}), "branch": ("ask", {"message_id": NO_TASK}),
                       "cancel_all": ("cancel", {}), "title": (None, {"title": "x"}), "pin": (None, {"pinned": True}),
-                      "archive": (None, {"archived": True}), "share": (None, {}), "delete": (None, {})}
+                      "archive": (None, {"archived": True}), "fork": (None, {}), "share": (None, {}), "delete": (None, {})}
 
 
 @pytest.mark.parametrize("has", ["read", "ask", "answer", "cancel"])

@@ -48,8 +48,9 @@ def merged(base, changes):
 
 
 def on_server(url, sql):
-    subprocess.run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", sql], check=True,
-                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    """Its rows as text, a line each."""
+    return subprocess.run(["psql", "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", sql], check=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True).stdout
 
 
 def script_agent(name="script", **options):
@@ -189,11 +190,15 @@ class Gateway:
             self.front.stdout.close()
             self.front = None
 
+    @staticmethod
+    def server_url():
+        return pathlib.Path(POSTGRES).read_text(encoding="utf-8").split("\n", 1)[0]
+
     def store(self):
         """The configuration of a store on the tests' server: a schema for each data folder."""
         if STORE != "postgres" or "kind" in self.config.get("store", {}):
             return {}
-        url = pathlib.Path(POSTGRES).read_text(encoding="utf-8").split("\n", 1)[0]
+        url = self.server_url()
         schema = "h" + re.sub("[^a-z0-9]", "", self.folder.name.lower())
         for name, text in (("store.url", f"{url} options='-c search_path={schema}'"), ("cluster.secret", 32 * "s")):
             (self.folder / name).write_text(text, encoding="utf-8")
@@ -209,7 +214,7 @@ class Gateway:
 
     def drop_store(self):
         if self.schema:
-            url = pathlib.Path(POSTGRES).read_text(encoding="utf-8").split("\n", 1)[0]
+            url = self.server_url()
             on_server(url, f"SET client_min_messages = error; DROP SCHEMA IF EXISTS {self.schema} CASCADE")
             self.schema = None
 

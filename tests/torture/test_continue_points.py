@@ -42,6 +42,13 @@ def waiting(current):
     time.sleep(0.05)
 
 
+def late(current):
+    """One that has a second, and needs more."""
+    if not current.tasks:
+        current.begin(f"late-{current.form}", 1, agent=f"{current.form}-late")
+    waiting(current)
+
+
 def leaving(current):
     """A planned stop, once the agents are read again: one that was not attached yet is not left either."""
     with Client(current.gateway, token=current.token) as client:
@@ -81,6 +88,7 @@ def holder_fault(name):
 def gateway(tmp_path_factory):
     folder = tmp_path_factory.mktemp("forms")
     agents = [lasting("lasting", default=True), *(lasting_form(form, folder) for form in FORMS)]
+    agents += [lasting_form(form, folder, f"{form}-late", timeout_s=1) for form in FORMS]
     agents += [lasting(name, **holder_fault(name)) for name in HOLDERS]
     agents += [lasting_form(form, folder, f"{form}-{name}", **holder_fault(name)) for name in HOLDERS for form in FORMS]
     with Gateway({"agents": agents, "limits": {"inbox_bytes": 16 << 20}}, lasting=True) as started:
@@ -135,6 +143,18 @@ def test_gateway_that_dies_there_loses_nothing(gateway, point, passing):
 def test_gateway_that_dies_there_loses_nothing_of_a_form(gateway, point, form):
     rng = random.Random(f"{SEED} {point} {form}")
     dies_there(gateway, FormRound(gateway, gateway.token, rng, form), point, 1, FORM_POINTS[point])
+
+
+@pytest.mark.parametrize("form", FORMS if ALL else ["claude"])
+def test_gateway_that_dies_as_it_stops_an_agent_stops_it_for_that_reason(gateway, form):
+    rng = random.Random(f"{SEED} late {form}")
+    if gateway.process:
+        gateway.kill()
+    current = FormRound(gateway, gateway.token, rng, form)
+    die(gateway, current, "die_cancel", 1, late)
+    gateway.start()
+    assert [record["error"]["code"] for record in current.finish()] == ["timeout"]
+    clean(gateway)
 
 
 @pytest.mark.parametrize("point", HOLDERS)

@@ -56,7 +56,7 @@ static void begin(const char *session, const char *auth_method)
 static void begin_turn(void)
 {
     begin("", NULL);
-    acp_prompt(&acp, STR("go"), STR("all"));
+    acp_prompt(&acp, STR("go"), STR("all"), STR(""));
     take(CAN_NOTHING);
     take("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"sessionId\":\"s\"}}");
     buf_clear(&acp.out);
@@ -93,7 +93,7 @@ static void test_acp_begins_with_initialize_and_a_prompt_waits(void **state)
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":1,"
         "\"clientCapabilities\":{\"fs\":{\"readTextFile\":false,\"writeTextFile\":false},"
         "\"terminal\":false},\"clientInfo\":{\"name\":\"holdfast\",\"version\":\"1.2\"}}}\n");
-    acp_prompt(&acp, STR("go"), STR("before, and go"));
+    acp_prompt(&acp, STR("go"), STR("before, and go"), STR(""));
     expect(&acp.out, "");
     take(CAN_NOTHING);
     expect(&acp.out, NEW("2"));
@@ -101,15 +101,37 @@ static void test_acp_begins_with_initialize_and_a_prompt_waits(void **state)
     expect(&acp.out, PROMPT("3", "s", "before, and go"));
     take("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"stopReason\":\"end_turn\"}}");
     assert_int_equal(acp.turn, ACP_DONE);
-    acp_prompt(&acp, STR("more"), STR("before, and more"));
+    acp_prompt(&acp, STR("more"), STR("before, and more"), STR(""));
     expect(&acp.out, PROMPT("4", "s", "more")); /* it knows what was before */
+}
+
+static void test_acp_prompt_waits_for_its_files(void **state)
+{
+    (void)state;
+    for (int later = 0; later < 2; later++) { /* than the session */
+        acp_done(&acp);
+        begin("", NULL);
+        acp_prompt(&acp, STR("go"), STR("all"), STR_NULL);
+        if (!later)
+            acp_take_files(&acp, STR(""));
+        take(CAN_NOTHING);
+        buf_clear(&acp.out);
+        take("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"sessionId\":\"s\"}}");
+        if (later) {
+            expect(&acp.out, "");
+            acp_take_files(&acp, STR(""));
+        }
+        expect(&acp.out, PROMPT("3", "s", "all"));
+        acp_take_files(&acp, STR("")); /* once */
+        expect(&acp.out, "");
+    }
 }
 
 static void test_acp_resumes_or_else_begins_anew(void **state)
 {
     (void)state;
     begin("old", NULL);
-    acp_prompt(&acp, STR("go"), STR("all"));
+    acp_prompt(&acp, STR("go"), STR("all"), STR(""));
     buf_clear(&acp.out);
     take(CAN_ALL);
     expect(&acp.out, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"session/resume\",\"params\":"
@@ -128,7 +150,7 @@ static void test_acp_drops_what_a_load_replays(void **state)
         "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"old\",\"update\":"
         "{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"x\"}}}}";
     begin("old", NULL);
-    acp_prompt(&acp, STR("go"), STR("all"));
+    acp_prompt(&acp, STR("go"), STR("all"), STR(""));
     take("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":1,\"agentCapabilities\":"
          "{\"loadSession\":true}}}");
     assert_non_null(strstr(text(&acp.out), "session/load"));
@@ -151,7 +173,7 @@ static void test_acp_authenticates_once_and_only_by_the_named_method(void **stat
     static const char *const asks =
         "{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{\"code\":-32000,\"message\":\"Authentication required\"}}";
     begin("", "key");
-    acp_prompt(&acp, STR("go"), STR("all"));
+    acp_prompt(&acp, STR("go"), STR("all"), STR(""));
     take(CAN_ALL);
     buf_clear(&acp.out);
     take(asks);
@@ -164,7 +186,7 @@ static void test_acp_authenticates_once_and_only_by_the_named_method(void **stat
     assert_string_equal(text(&acp.failure), "session/new: No");
     acp_done(&acp);
     begin("", NULL);
-    acp_prompt(&acp, STR("go"), STR("all"));
+    acp_prompt(&acp, STR("go"), STR("all"), STR(""));
     take(CAN_ALL);
     take(asks);
     assert_true(acp.broken);
@@ -181,7 +203,7 @@ static void test_acp_other_version_is_a_failure(void **state)
         char line[128];
         snprintf(line, sizeof line, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":%s}", results[i]);
         begin("", NULL);
-        acp_prompt(&acp, STR("go"), STR("all"));
+        acp_prompt(&acp, STR("go"), STR("all"), STR(""));
         take(line);
         assert_int_equal(acp.turn, ACP_FAILED);
         assert_true(acp.broken);
@@ -246,7 +268,7 @@ static void test_acp_cancel_before_its_prompt_is_for_a_signal(void **state)
 {
     (void)state;
     begin("", NULL);
-    acp_prompt(&acp, STR("go"), STR("all"));
+    acp_prompt(&acp, STR("go"), STR("all"), STR(""));
     assert_false(acp_cancel(&acp));
     assert_true(acp.broken);
 }
@@ -308,11 +330,120 @@ static void test_acp_error_is_told_without_its_data(void **state)
     assert_string_equal(text(&acp.failure), "session/prompt: Internal error (Query closed)");
 }
 
+/* The program's update in its turn. */
+static void update(const char *json)
+{
+    struct buf line = {0};
+    buf_putf(&line,
+             "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\","
+             "\"update\":%s}}",
+             json);
+    acp_take(&acp, buf_str(&line));
+    buf_done(&line);
+}
+
+#define FILES                                                                                 \
+    "[{\"name\":\"a.png\",\"media_type\":\"image/png\",\"size\":3,\"path\":\"/f/a.png\","     \
+    "\"data\":\"AAEC\"},{\"name\":\"\",\"media_type\":\"text/plain\",\"path\":\"/f/\xc3\xbc " \
+    "?#%\"}]"
+#define TEXT_LINK                                                        \
+    "{\"type\":\"resource_link\",\"name\":\"file\",\"uri\":\"file:///f/" \
+    "%C3%BC%20%3F%23%25\",\"mimeType\":\"text/plain\"}"
+
+static void test_acp_files_of_a_message(void **state)
+{
+    static const struct {
+        const char *can, *blocks;
+    } rows[] = {
+        {"{\"promptCapabilities\":{\"image\":true}}",
+         "{\"type\":\"image\",\"mimeType\":\"image/png\",\"data\":\"AAEC\"}," TEXT_LINK},
+        {"{}",
+         "{\"type\":\"resource_link\",\"name\":\"a.png\",\"uri\":\"file:///f/a.png\",\"mimeType\":"
+         "\"image/png\",\"size\":3}," TEXT_LINK},
+    };
+    (void)state;
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct buf line = {0}, expected = {0};
+        acp_done(&acp);
+        begin("", NULL);
+        acp_prompt(&acp, STR("go"), STR("all"), STR(FILES));
+        buf_putf(&line,
+                 "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":1,"
+                 "\"agentCapabilities\":%s}}",
+                 rows[i].can);
+        acp_take(&acp, buf_str(&line));
+        buf_clear(&acp.out);
+        take("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"sessionId\":\"s\"}}");
+        buf_putf(&expected, "\"prompt\":[{\"type\":\"text\",\"text\":\"all\"},%s]}}\n",
+                 rows[i].blocks);
+        assert_non_null(strstr(text(&acp.out), text(&expected)));
+        buf_done(&line);
+        buf_done(&expected);
+        take("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"stopReason\":\"end_turn\"}}");
+        buf_clear(&acp.out);
+        acp_prompt(&acp, STR("more"), STR("all"), STR("")); /* they were of that message alone */
+        expect(&acp.out, PROMPT("4", "s", "more"));
+    }
+}
+
+static void expect_gift(size_t i, struct str bytes, const char *name, const char *type,
+                        const char *call)
+{
+    assert_true(acp.n_gifts > i);
+    assert_true(str_eq(buf_str(&acp.gifts[i].bytes), bytes));
+    assert_string_equal(text(&acp.gifts[i].name), name);
+    assert_string_equal(text(&acp.gifts[i].type), type);
+    assert_string_equal(text(&acp.gifts[i].call), call);
+}
+
+static void test_acp_what_has_bytes_is_a_gift(void **state)
+{
+    (void)state;
+    begin_turn();
+    update("{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"image\","
+           "\"mimeType\":\"Image/PNG\",\"data\":\"AAEC\",\"uri\":\"file:///x/y.png\"}}");
+    expect(&acp.said, "");
+    expect_gift(0, STR("\0\1\2"), "y.png", "image/png", "");
+    update("{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"resource\","
+           "\"resource\":{\"uri\":\"x:\",\"mimeType\":\"no type\",\"blob\":\"AA==\"}}}");
+    expect_gift(1, STR("\0"), "", "", "");
+    /* No base64, no bytes, a text: told as they are. */
+    update("{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"image\","
+           "\"mimeType\":\"image/png\",\"data\":\"?\"}}");
+    update("{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"resource_link\","
+           "\"name\":\"a\",\"uri\":\"file:///a\"}}");
+    assert_int_equal(acp.n_gifts, 2);
+    assert_non_null(strstr(text(&acp.said), "\"event\":\"custom\""));
+    for (size_t i = 0; i < 2 * ACP_GIFTS; i++)
+        update("{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"audio\","
+               "\"mimeType\":\"audio/wav\",\"data\":\"AAEC\"}}");
+    assert_int_equal(acp.n_gifts, ACP_GIFTS);
+}
+
+static void test_acp_program_that_ends_fails_its_turn(void **state)
+{
+    (void)state;
+    begin_turn();
+    update("{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"c\",\"title\":\"T\","
+           "\"status\":\"in_progress\",\"rawInput\":{\"a\":1}}");
+    buf_clear(&acp.said);
+    acp_lost(&acp, STR("gone"));
+    assert_int_equal(acp.turn, ACP_FAILED);
+    assert_string_equal(text(&acp.failure), "gone");
+    assert_non_null(strstr(text(&acp.said), "\"event\":\"tool_result\""));
+    acp_done(&acp);
+    begin_turn();
+    take("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"stopReason\":\"end_turn\"}}");
+    acp_lost(&acp, STR("gone"));
+    assert_int_equal(acp.turn, ACP_DONE); /* its turn was over */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_acp_hands_mcp_servers_on),
         TEST(test_acp_begins_with_initialize_and_a_prompt_waits),
+        TEST(test_acp_prompt_waits_for_its_files),
         TEST(test_acp_resumes_or_else_begins_anew),
         TEST(test_acp_drops_what_a_load_replays),
         TEST(test_acp_authenticates_once_and_only_by_the_named_method),
@@ -323,6 +454,9 @@ int main(void)
         TEST(test_acp_refuses_what_it_does_not_serve),
         TEST(test_acp_answers_to_nothing_are_passed_over),
         TEST(test_acp_error_is_told_without_its_data),
+        TEST(test_acp_files_of_a_message),
+        TEST(test_acp_what_has_bytes_is_a_gift),
+        TEST(test_acp_program_that_ends_fails_its_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

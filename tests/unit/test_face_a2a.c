@@ -149,6 +149,52 @@ static void test_what_has_no_place_is_metadata(void **state)
                                   "\"call_id\":\"1\",\"name\":\"clock\",\"arguments\":{}}}}}\n");
 }
 
+#define FILE_DATA                                                                              \
+    "{\"call_id\":\"1\",\"file_id\":\"F\",\"name\":\"a b.txt\",\"media_type\":\"text/plain\"," \
+    "\"size\":6,\"sha256\":\"00\"}"
+#define FILE_ARTIFACT                                                                               \
+    "{\"artifactId\":\"F\",\"name\":\"a b.txt\",\"parts\":[{\"url\":\"http://h/v1/conversations/"   \
+    "c-1/files/F\",\"filename\":\"a b.txt\",\"mediaType\":\"text/plain\",\"metadata\":{\"size\":6," \
+    "\"sha256\":\"00\"}}]}"
+
+static void test_file_is_an_artifact_of_its_own(void **state)
+{
+    (void)state;
+    begin_stream(&(struct a2a_request){.operation = A2A_STREAM, .base = STR("http://h")});
+    tell_next(EVENT_TASK_CREATED, CREATED);
+    buf_clear(&got);
+    tell_next(EVENT_FILE, FILE_DATA);
+    tell_next(EVENT_TOKEN, "{\"text\":\"ok\"}");
+    assert_text(buf_str(&got),
+                "{\"artifactUpdate\":{" ABOUT ",\"artifact\":" FILE_ARTIFACT
+                ",\"append\":false,\"lastChunk\":true}}\n" PIECE("ok", "false") "\n");
+    face_teardown(NULL);
+    begin_stream(&(struct a2a_request){
+        .operation = A2A_GET, .base = STR("http://h"), .without_history = true});
+    tell_next(EVENT_TASK_CREATED, CREATED);
+    tell_next(EVENT_FILE, FILE_DATA);
+    tell_next(EVENT_TOKEN, "{\"text\":\"ok\"}");
+    face_stream_idle(stream, &sink);
+    assert_text(buf_str(&got),
+                "{\"id\":\"" ID "\",\"contextId\":\"c-1\"," STATUS(
+                    "SUBMITTED") ",\"artifacts\":[" ARTIFACT("ok") "," FILE_ARTIFACT "]}\n");
+}
+
+static void test_task_without_its_beginning_has_the_text_of_its_end(void **state)
+{
+    static const struct a2a_request r = {.operation = A2A_GET};
+    (void)state;
+    stream = a2a_ops.make(&(struct face_task){.task_id = STR(TID),
+                                              .conversation_id = STR("c-1"),
+                                              .agent = STR("a"),
+                                              .first = 4,
+                                              .request = &r});
+    tell(4, EVENT_TOKEN, "{\"text\":\"lo\"}");
+    tell(5, EVENT_TASK_COMPLETED, "{\"output\":\"Hello\"}");
+    assert_text(buf_str(&got), "{\"id\":\"" ID "\",\"contextId\":\"c-1\"," STATUS(
+                                   "COMPLETED") ",\"artifacts\":[" ARTIFACT("Hello") "]}\n");
+}
+
 static void test_failure_says_why_and_a_cancel_is_canceled(void **state)
 {
     (void)state;
@@ -273,13 +319,15 @@ static void test_data_with_answer_is_the_answer_as_it_is(void **state)
     assert_ask(VERB_RESPOND, "c-1", TID, "{\"input_id\":\"q\",\"answer\":false}");
 }
 
-static void test_ended_task_is_told_from_its_record(void **state)
+static void test_ended_task_of_which_no_event_is_kept_is_told_from_its_record(void **state)
 {
     (void)state;
     assert_int_equal(call(CALL("GetTask", "{\"id\":\"" ID "\"}")), FACE_ASK);
     assert_int_equal(hear(ERR_NONE, RECORD("\"status\":\"failed\",\"error\":{\"code\":\"timeout\","
                                            "\"message\":\"timeout\"},\"output\":\"so far\"")),
-                     FACE_REPLY);
+                     FACE_FOLLOW);
+    assert_ask(VERB_RESUME, "c-1", TID, "{}");
+    assert_int_equal(hear(ERR_INTERNAL, "{}"), FACE_REPLY);
     assert_text(
         buf_str(&x.reply),
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"id\":\"" ID
@@ -321,7 +369,7 @@ static void test_operations_that_an_ended_task_does_not_take(void **state)
         assert_int_equal(code_of_reply(), cases[i].code);
     }
     (void)call(CALL("CancelTask", "{\"id\":\"" ID "\"}"));
-    assert_int_equal(hear(ERR_NONE, RECORD("\"status\":\"cancelled\"")), FACE_REPLY);
+    assert_int_equal(hear(ERR_NONE, RECORD("\"status\":\"cancelled\"")), FACE_FOLLOW);
     (void)call(CALL("CancelTask", "{\"id\":\"" ID "\"}"));
     assert_int_equal(hear(ERR_NONE, RECORD("\"status\":\"running\"")), FACE_ASK);
     assert_ask(VERB_CANCEL, "c-1", TID, "{}");
@@ -493,12 +541,14 @@ int main(void)
         TEST(test_question_that_was_answered_stops_nothing),
         TEST(test_another_final_answer_takes_the_artifacts_place),
         TEST(test_what_has_no_place_is_metadata),
+        TEST(test_file_is_an_artifact_of_its_own),
+        TEST(test_task_without_its_beginning_has_the_text_of_its_end),
         TEST(test_failure_says_why_and_a_cancel_is_canceled),
         TEST(test_message_is_a_chat_and_its_id_a_key),
         TEST(test_message_to_a_task_answers_it_or_is_sent_to_it),
         TEST(test_text_that_is_no_verdict_approves_of_nothing),
         TEST(test_data_with_answer_is_the_answer_as_it_is),
-        TEST(test_ended_task_is_told_from_its_record),
+        TEST(test_ended_task_of_which_no_event_is_kept_is_told_from_its_record),
         TEST(test_operations_that_an_ended_task_does_not_take),
         TEST(test_bad_requests_have_the_protocols_codes),
         TEST(test_rest_has_its_own_form_of_errors),

@@ -265,8 +265,48 @@ static void test_id_of_an_event_brings_the_call_back(void **state)
     for (size_t n = 0; n < id.len; n++) { /* what was cut off is none, and no fault of ours */
         exchange_done(&x);
         x = (struct face_exchange){.ops = &mcp_get_ops};
-        (void)mcp_read_event_id(&x, (struct str){id.bytes, n});
+        (void)mcp_read_event_id(&x, (struct str){id.bytes, n}, STR("http://h"));
     }
+    buf_done(&id);
+}
+
+#define FILE_DATA "{\"file_id\":\"F\",\"name\":\"a.txt\",\"media_type\":\"text/plain\",\"size\":6}"
+#define LINK                                                                                  \
+    "{\"type\":\"resource_link\",\"uri\":\"http://h/v1/conversations/c-1/files/F\",\"name\":" \
+    "\"a.txt\",\"mimeType\":\"text/plain\",\"size\":6}"
+#define LINKED(text) "\"content\":[{\"type\":\"text\",\"text\":\"" text "\"}," LINK "]"
+
+/* The client may come back behind the file: the id of its last event says where the file is. */
+static void test_files_are_links_in_the_result_also_for_a_client_that_comes_back(void **state)
+{
+    struct buf id = {0};
+    (void)state;
+    begin_stream(&(struct mcp_request){
+        .operation = MCP_CALL,
+        .call = {.rpc_id = STR("3"), .token = STR("5"), .elicits = true, .base = STR("http://h")}});
+    tell(1, EVENT_TASK_CREATED, "{}");
+    tell(4, EVENT_FILE, FILE_DATA);
+    tell(5, EVENT_INPUT_REQUIRED, "{\"input_id\":\"q1\",\"kind\":\"question\"}");
+    tell(6, EVENT_TOKEN, "{\"text\":\"Hel\"}");
+    mcp_put_event_id(&id, stream, (struct face_place){.seq = 6});
+    tell(7, EVENT_TASK_COMPLETED, "{\"output\":\"Hello\"}");
+    assert_non_null(strstr(got.bytes, LINKED("Hello")));
+    face_teardown(NULL);
+
+    x.ops = &mcp_get_ops;
+    const struct face_input in = {
+        .operation = MCP_RESUME, .header = buf_str(&id), .base = STR("http://h"), .doc = &doc};
+    assert_int_equal(x.ops->begin(&x, &in), FACE_FOLLOW);
+    assert_ask(VERB_RESUME, "c-1", TID, "{\"after\":3}");
+    begin_stream(x.state);
+    tell(4, EVENT_FILE, FILE_DATA);
+    tell(5, EVENT_INPUT_REQUIRED, "{\"input_id\":\"q1\",\"kind\":\"question\"}");
+    tell(6, EVENT_TOKEN, "{\"text\":\"Hel\"}");
+    face_stream_idle(stream, &sink);
+    assert_int_equal(got.len, 0); /* the client has that */
+    tell(7, EVENT_TASK_COMPLETED, "{\"output\":\"Hello\"}");
+    assert_text(buf_str(&got), "{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{" LINKED(
+                                   "Hello") ",\"isError\":false}}\n");
     buf_done(&id);
 }
 
@@ -307,6 +347,7 @@ int main(void)
         TEST(test_call_is_primed_told_its_progress_and_ends_in_the_result),
         TEST(test_call_without_a_token_has_no_progress),
         TEST(test_failure_is_a_result_that_is_an_error),
+        TEST(test_files_are_links_in_the_result_also_for_a_client_that_comes_back),
         TEST(test_question_is_asked_when_nothing_follows_it),
         TEST(test_question_to_a_client_that_takes_none_is_left_to_others),
         TEST(test_cancel_is_answered_by_the_task_that_has_ended),

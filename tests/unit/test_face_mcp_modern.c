@@ -187,6 +187,41 @@ static void test_call_that_is_made_again_answers_and_goes_on(void **state)
     assert_non_null(strstr(x.reply.bytes, "-32602"));
 }
 
+#define LINK                                                                                \
+    "{'type':'resource_link','uri':'http://h/v1/conversations/c-1/files/F','name':'a.txt'," \
+    "'mimeType':'text/plain','size':6}"
+#define GIVES "{'file_id':'F','name':'a.txt','media_type':'text/plain','size':6}"
+
+/* The client that answers a question has nothing of what came before it but the state. */
+static void test_file_before_a_question_is_in_the_result_after_it(void **state)
+{
+    (void)state;
+    begin_stream(MCP_CALL);
+    request.call.base = STR("http://h");
+    tell(4, EVENT_FILE, json(GIVES));
+    tell(5, EVENT_TOKEN, json("{'text':'so'}"));
+    tell(6, EVENT_INPUT_REQUIRED, json("{'input_id':'q1','kind':'question','prompt':'?'}"));
+    face_stream_idle(stream, &sink);
+    assert_non_null(strstr(got.bytes, json("'requestState':'" ID "_5_4'")));
+    face_teardown(NULL);
+
+    assert_int_equal(POST("tools/call", "a",
+                          CALL META("'elicitation':{}") ",'requestState':'" ID
+                                                        "_5_4','inputResponses':{}"),
+                     FACE_FOLLOW);
+    assert_text(buf_str(&x.ask.body), json("{'after':3}"));
+    begin_stream(MCP_CALL);
+    request.call.base = STR("http://h");
+    request.after = 5;
+    tell(4, EVENT_FILE, json(GIVES));
+    tell(5, EVENT_TOKEN, json("{'text':'so'}"));
+    assert_int_equal(got.len, 0);
+    tell(8, EVENT_TASK_COMPLETED, json("{'output':'done'}"));
+    assert_text(buf_str(&got),
+                json("{'jsonrpc':'2.0','id':3,'result':{'resultType':'complete','content':["
+                     "{'type':'text','text':'done'}," LINK "],'isError':false}}\n"));
+}
+
 static void test_client_of_the_extension_gets_a_task(void **state)
 {
     (void)state;
@@ -197,7 +232,8 @@ static void test_client_of_the_extension_gets_a_task(void **state)
         json("{'jsonrpc':'2.0','id':3,'result':{'resultType':'task'," STATE("working") "}}"));
     assert_int_equal(POST("tasks/get", ID, "'taskId':'" ID "'," META(TAKES_TASKS)), FACE_ASK);
     assert_int_equal(hear(ERR_NONE, json(TASK("failed") "'error':{'message':'no'}," TIMES "}}")),
-                     FACE_REPLY);
+                     FACE_FOLLOW); /* only the events have the files */
+    assert_int_equal(hear(ERR_INTERNAL, "{}"), FACE_REPLY);
     assert_text(buf_str(&x.reply),
                 json("{'jsonrpc':'2.0','id':3,'result':{'resultType':'complete','taskId':'" ID
                      "','status':'completed','statusMessage':'no','ttlMs':null,'createdAt':"
@@ -255,6 +291,7 @@ int main(void)
         TEST(test_tools_and_the_server_are_told),
         TEST(test_call_that_is_made_again_answers_and_goes_on),
         TEST(test_client_of_the_extension_gets_a_task),
+        TEST(test_file_before_a_question_is_in_the_result_after_it),
         TEST(test_cancel_is_acknowledged_whatever_the_task_was),
         TEST(test_subscription_to_nothing_ends_as_it_begins),
     };

@@ -208,6 +208,41 @@ static void test_approval_is_an_item_and_other_questions_are_not(void **state)
                                         EVENT(4, "output_item.done") ITEM(0, APPROVAL)));
 }
 
+#define CITATION                                                                       \
+    "{'type':'container_file_citation','container_id':'c-1','file_id':'F','filename':" \
+    "'a b.txt','start_index':0,'end_index':0,'media_type':'text/plain','size':6}"
+#define CITED "{'type':'output_text','text':'','annotations':[" CITATION "],'logprobs':[]}"
+#define OF_FILE ",'item_id':'msg_" TID "_1','output_index':1,'content_index':0"
+
+static void test_file_is_a_message_without_text_that_cites_it(void **state)
+{
+    (void)state;
+    begin();
+    tell_next(EVENT_TOKEN, json("{'text':'so'}"));
+    buf_clear(&got);
+    tell_next(EVENT_FILE, json("{'call_id':'1','file_id':'F','name':'a b.txt','media_type':"
+                               "'text/plain','size':6,'sha256':'00'}"));
+    const char *own = strstr(got.bytes, "response.output_item.added");
+    assert_non_null(own); /* the run of text has ended before it */
+    assert_text(
+        str_of(own),
+        json(EVENT(9, "output_item.added") ",'output_index':1,'item':" MESSAGE(
+            1, "in_progress", "") "}\n" EVENT(10, "content_part.added") OF_FILE
+             ",'part':" TEXT_PART("") "}\n" EVENT(11, "output_text.annotation.added") OF_FILE
+             ",'annotation_index':0,'annotation':" CITATION "}\n" EVENT(12, "output_text.done")
+                 OF_FILE ",'text':'','logprobs':[]}\n" EVENT(13, "content_part.done") OF_FILE
+             ",'part':" CITED
+             "}\n" EVENT(14, "output_item.done") ",'output_index':1,'item':" MESSAGE(1, "completed",
+                                                                                     CITED) "}\n"));
+    buf_clear(&got);
+    tell_next(EVENT_TOKEN, json("{'text':' far'}"));
+    tell_next(EVENT_TASK_COMPLETED, json("{'output':'so far'}"));
+    assert_non_null(strstr(got.bytes, json("'output_index':2")));
+    assert_non_null(strstr(
+        got.bytes, json("'output':[" MESSAGE(0, "completed", TEXT_PART("so")) "," MESSAGE(
+                       1, "completed", CITED) "," MESSAGE(2, "completed", TEXT_PART(" far")) "]")));
+}
+
 static void test_failure_keeps_what_was_said(void **state)
 {
     (void)state;
@@ -449,6 +484,7 @@ int main(void)
         TEST(test_calls_side_by_side_and_failed_ones),
         TEST(test_another_final_answer_is_an_item_of_its_own),
         TEST(test_approval_is_an_item_and_other_questions_are_not),
+        TEST(test_file_is_a_message_without_text_that_cites_it),
         TEST(test_failure_keeps_what_was_said),
         TEST(test_long_texts_are_several_messages_and_the_last_event_is_bounded),
         TEST(test_calls_that_are_never_answered_are_bounded),

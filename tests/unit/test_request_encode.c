@@ -20,7 +20,7 @@ static void check_same(const struct request *a, const struct request *b)
         SPAN(answer_text), SPAN(title),      SPAN(before),
         SPAN(share_id),    SPAN(member),     SPAN(query),
         SPAN(schedule_id), SPAN(chat),       SPAN(cron),
-        SPAN(time_zone)
+        SPAN(time_zone),   SPAN(to)
 #undef SPAN
     };
     for (size_t i = 0; i < countof(spans); i++) {
@@ -92,6 +92,7 @@ static const char *const lines[] = {
     "{'type':'archive','conversation_id':'c-1','archived':true}",
     "{'type':'conversations','pinned':true}",
     "{'type':'search','query':'q'}",
+    "{'type':'fork','conversation_id':'c','message_id':'01HF7YAT00000000000000000A','to':'d','title':'t'}",
     "{'type':'handover'}",
 };
 

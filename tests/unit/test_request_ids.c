@@ -213,7 +213,8 @@ static void test_verb_flags_are_those_of_the_wire(void **state)
     assert_int_equal(verb_flags(VERB_BRANCH), VERB_ASK | VERB_WRITES);
     assert_int_equal(verb_flags(VERB_SCHEDULE), VERB_WRITES);
     assert_int_equal(verb_flags(VERB_SCHEDULES), 0);
-    assert_int_equal(N_VERBS, 35);
+    assert_int_equal(verb_flags(VERB_FORK), VERB_WRITES);
+    assert_int_equal(N_VERBS, 36);
 }
 
 int main(void)

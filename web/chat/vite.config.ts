@@ -22,6 +22,8 @@ export default defineConfig({
       "@holdfast/client/branches": here("../client/src/branches.ts"),
       "@holdfast/client/sentences": here("../client/src/sentences.ts"),
       "@holdfast/client/trouble": here("../client/src/trouble.ts"),
+      "@holdfast/client/search": here("../client/src/search.ts"),
+      "@holdfast/client/sharing": here("../client/src/sharing.ts"),
       "@holdfast/client/files": here("../client/src/files.ts"),
       "@holdfast/client": here("../client/src/index.ts"),
     },

@@ -172,11 +172,19 @@ function showRates(state, counters) {
 function showNodes(state) {
   show(
     "nodes",
-    ["Name", "Phase", "Ready", "Version", "Port", "Process", ""],
+    ["Name", "Phase", "Ready", "Version", "Slots", "Port", "Process", ""],
     state.nodes.map((node) => [
       node.name,
-      [node.name, node.phase, node.ready ? "yes" : ["no", "bad"], node.version, node.port, node.pid],
-      [["Drain", () => drain(node), true]],
+      [
+        node.name,
+        node.phase,
+        node.pid === undefined ? "" : node.ready ? "yes" : ["no", "bad"],
+        node.version,
+        node.slots ?? "",
+        node.port ?? "",
+        node.pid ?? "",
+      ],
+      node.pid === undefined ? [] : [["Drain", () => drain(node), true]], // another one is drained at its own console
     ]),
   );
 }

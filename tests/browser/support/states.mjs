@@ -214,6 +214,56 @@ export const states = {
     return chat;
   },
 
+  /** Conversations that have the words, those words marked. */
+  async search(its, options) {
+    const chat = await this.list(its, options);
+    await chat.page.keyboard.press("Escape");
+    await chat.page.fill("#search", "beacons");
+    await chat.page.waitForSelector("#found .snippet mark");
+    return chat;
+  },
+
+  /** Links to a conversation, one of which was just made. */
+  async share(its, options) {
+    const chat = await this.answer(its, options);
+    const { page } = chat;
+    await page.click("#more");
+    await page.click("#conversation-menu button:text-is('Share')");
+    await page.click("#share-dialog form button[type=submit]");
+    await page.waitForSelector("#share-dialog [data-share-id]");
+    await page.selectOption("#share-dialog select[aria-label='What the link is good for']", "true");
+    await page.fill("#share-dialog input[aria-label='Who writes']", "Bob");
+    await page.click("#share-dialog form button[type=submit]");
+    await page.waitForSelector("#share-dialog [data-share-id] >> nth=1");
+    return chat;
+  },
+
+  /** The page of whoever holds a link. */
+  async shared(its, options) {
+    const chat = await this.share(its);
+    const { hash } = new URL(await chat.page.inputValue("#link"));
+    const guest = await its.chat({ profile: await its.profile(options), hash });
+    await guest.page.waitForSelector(".turn .code");
+    await guest.waitForState("live");
+    return guest;
+  },
+
+  /** A code for another device. */
+  async handover(its, options) {
+    const chat = await this.failed(its, options);
+    if (options?.isMobile) await chat.page.click("#menu");
+    await chat.page.click("#hand-over");
+    await chat.page.waitForSelector(".qr[data-ready]");
+    return chat;
+  },
+
+  /** The device to which another one hands over. */
+  async arrival(its, options) {
+    const chat = await its.chat({ profile: await its.profile(options), hash: "#handover=0cIB6o_f4DHPfO2HHpCDr1MW" });
+    await chat.page.waitForSelector("#arrival button");
+    return chat;
+  },
+
   async schedules(its, options) {
     const chat = await states.failed(its, options);
     const { page } = chat;

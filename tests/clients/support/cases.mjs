@@ -10,6 +10,8 @@
 //   client.close()                         closes its connections
 //   adapter.repeats                        coming back is asking again with the same key: another
 //                                          owner would begin an answer of its own
+//   adapter.learn(conversation, task_id)   what an application would keep of an answer that another
+//                                          client has begun; absent where the conversation is enough
 //   adapter.endsInOutput                   at the end it has the task's output, of whose steps that is the last
 //   answer.text()                          what it has shown so far
 //   answer.ended                           {text, end}: end is "completed", "cancelled", "failed" with
@@ -78,6 +80,48 @@ export function holdsFor(adapter, config) {
     await gate.open();
     assert.deepEqual(await answer.ended, { text: "one two", end: "completed" });
     assert.deepEqual(await other.ended, { text: "one two", end: "completed" });
+  });
+
+  scene("our own wire follows what is asked here", async ({ open, token, conversation }) => {
+    const gate = world.gate();
+    const client = await open();
+    const answer = await client.ask(says({ token: "one " }, { wait: gate.path }, { token: "two" }));
+    await until(() => answer.text() === "one ", "the first token");
+    const own = world.ended(token, conversation);
+    await gate.open();
+    assert.deepEqual(await answer.ended, { text: "one two", end: "completed" });
+    assert.equal((await own).text, "one two");
+  });
+
+  if (!adapter.repeats)
+    scene("what our own wire asks is followed here", async ({ open, token, conversation }) => {
+      const gate = world.gate();
+      const { task_id } = await world.ask(token, conversation, says({ token: "one " }, { wait: gate.path }, { token: "two" }));
+      adapter.learn?.(conversation, task_id);
+      const answer = await (await open()).comeBack();
+      await until(() => answer.text() === "one ", "the first token");
+      await gate.open();
+      assert.deepEqual(await answer.ended, { text: "one two", end: "completed" });
+      assert.equal((await world.ended(token, conversation)).text, "one two");
+    });
+
+  test(`${adapter.name}: a gateway that is stopped ends no answer cleanly`, { timeout: 4 * WAIT_MS }, async () => {
+    const stopped = await new World({ ...config, drain_s: 0 }).open();
+    try {
+      const { token } = await stopped.guest();
+      const conversation = newConversation();
+      const client = await adapter.open(stopped, token, conversation);
+      const answer = await client.ask(says({ token: "said" }, { wait: stopped.gate().path }));
+      await until(() => answer.text() === "said", "the first token");
+      await stopped.gateway.stop("SIGTERM");
+      assert.match((await answer.ended).end, /^(cut|failed)$/);
+      await client.close();
+      await stopped.gateway.start();
+      const { end, text } = await stopped.ended(token, conversation);
+      assert.deepEqual([end.event, text], ["task.failed", "said"]);
+    } finally {
+      await stopped.close();
+    }
   });
 
   scene("a close is no cancel", async ({ open, token, conversation }) => {

@@ -56,6 +56,16 @@ export class World {
     return { path, open: () => writeFile(path, "") };
   }
 
+  /** Our own wire asks the first agent; the new task. */
+  async ask(token, conversation, message) {
+    const answer = await fetch(`http://127.0.0.1:${this.gateway.port}/v1/conversations/${conversation}/tasks`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify({ message }),
+    });
+    return (await answer.json()).task;
+  }
+
   tasks(token, conversation) {
     return tasksOf(this.gateway.port, token, conversation);
   }

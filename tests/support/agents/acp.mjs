@@ -8,6 +8,7 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, watch, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Readable, Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
 import { agent, methods, ndJsonStream, RequestError } from "../../clients/node_modules/@agentclientprotocol/sdk/dist/v1/stable/acp.js";
 
 const [folder, ...can] = process.argv.slice(2);
@@ -19,6 +20,7 @@ const log = (entry) => appendFileSync(join(folder, "asked"), `${JSON.stringify(e
 let authenticated = !can.includes("auth");
 let cancelled = () => {};
 let terminal = "";
+let files = [];
 
 const exists = (path) =>
   new Promise((resolve) => {
@@ -52,6 +54,7 @@ async function carryOut(step, { client, sessionId, signal }) {
   }
   if (verb !== "request") throw new Error(`no step ${verb}`);
   const [method, params] = value;
+  if (params.path === "$") params.path = fileURLToPath(files.at(-1).uri); // that the message has last
   if (params.terminalId === "$") params.terminalId = terminal; // the last one that was made
   const answer = await client.request(method, { sessionId, ...params }).catch((error) => ({ code: error.code, message: error.message }));
   log({ method, answer });
@@ -73,6 +76,7 @@ agent({ name: "scripted" })
         loadSession: can.includes("load"),
         sessionCapabilities: can.includes("resume") ? { resume: {} } : {},
         mcpCapabilities: { http: can.includes("mcp-http"), sse: false },
+        promptCapabilities: { image: can.includes("image") },
       },
       authMethods: [{ id: "browser", name: "Browser" }, { id: "key", name: "Key" }],
     };
@@ -110,7 +114,8 @@ agent({ name: "scripted" })
   .onRequest(methods.agent.session.prompt, async ({ params, client, signal }) => {
     const { sessionId, prompt } = params;
     const text = prompt[0].text;
-    log({ prompt: text });
+    files = prompt.slice(1);
+    log({ prompt: text, ...(prompt.length > 1 && { blocks: prompt.slice(1) }) });
     appendFileSync(file(sessionId), `${text}\n`);
     let program;
     try {

@@ -2,6 +2,7 @@
 
 import type { Conversation } from "@holdfast/client";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { hasFiles } from "./fieldfiles";
 import { attachmentsOf } from "./files";
 import { gateway } from "./gateway";
 import { watchForNews } from "./notify";
@@ -10,23 +11,38 @@ import { Bar } from "./parts/Bar";
 import { ConversationMenu, type Target } from "./parts/ConversationMenu";
 import { Composer, type Field, type Wish } from "./parts/Composer";
 import { DropZone } from "./parts/DropZone";
+import { Handover } from "./parts/Handover";
+import { runningIn } from "./parts/running";
 import { Schedules } from "./parts/Schedules";
+import type { Target as Sought } from "./parts/Search";
+import { ShareDialog } from "./parts/ShareDialog";
 import { Shortcuts } from "./parts/Shortcuts";
-import { Side } from "./parts/Side";
+import { inOrder, Side } from "./parts/Side";
 import { SignIn } from "./parts/SignIn";
 import { Thread } from "./parts/Thread";
 import { inTray, Tray, useFresh } from "./parts/Tray";
+import { read, write as keep } from "./kept";
 import { usePage } from "./page";
 import { WhyNot } from "./parts/WhyNot";
 import { goTo, useConversationId } from "./route";
 import { useWatched } from "./watch";
+
+const NEW = "holdfast.new";
+
+/** A new one; after a reload the one whose files stand at the field. */
+function newConversation(): Conversation {
+  const kept = read(sessionStorage, NEW);
+  const conversation = gateway.conversation(kept && hasFiles(kept) ? kept : undefined);
+  keep(sessionStorage, NEW, conversation.id);
+  return conversation;
+}
 
 /** The conversation with this id, or one that begins with the first message, kept open. */
 function useOpen(id: string | null): Conversation {
   const unnamed = useRef<Conversation>(null);
   const conversation = useMemo(() => {
     if (id !== null) return gateway.conversation(id);
-    return (unnamed.current = gateway.conversation());
+    return (unnamed.current = newConversation());
   }, [id]);
   useEffect(() => {
     void conversation.open().catch(() => {});
@@ -51,12 +67,6 @@ function useLeaveWhenGone(id: string | null) {
   return list.items.find(({ conversation_id }) => conversation_id === id)?.title;
 }
 
-/** The current answer: not a waiting task, nor one in the background. */
-const runningIn = ({ tasks }: Conversation) =>
-  tasks.findLast(({ live, summary, status }) => live && status === "running" && isTurn(summary.type));
-
-const isTurn = (type: string | undefined) => type === "chat" || type === "notice";
-
 export function App() {
   const id = useConversationId();
   const conversation = useOpen(id);
@@ -65,6 +75,9 @@ export function App() {
   const [tray, setTray] = useState(false);
   const [later, setLater] = useState<string | null>(null);
   const [menuOf, setMenuOf] = useState<Target | null>(null);
+  const [shared, setShared] = useState<Target | null>(null);
+  const [isHandedOver, setHandedOver] = useState(false);
+  const [sought, setSought] = useState<Sought | null>(null);
   const field = useRef<Field>(null);
   const { fresh, acknowledge } = useFresh(conversation);
   const inBackground = inTray(conversation.tasks).filter(({ live }) => live).length;
@@ -92,7 +105,7 @@ export function App() {
   const toggleTray = useCallback(() => setTray((open) => !open), []);
   const step = useCallback(
     (by: number) => {
-      const { items } = gateway.conversations;
+      const items = inOrder(gateway.conversations.items);
       const at = items.findIndex(({ conversation_id }) => conversation_id === id);
       const next = items[at + by];
       if (next) goTo(next.conversation_id);
@@ -133,7 +146,14 @@ export function App() {
       <a className="skip" href="#message" onClick={(event) => (event.preventDefault(), write())}>
         To the message field
       </a>
-      <Side current={id} begin={begin} leave={() => setSide(false)} showMenu={setMenuOf} />
+      <Side
+        current={id}
+        begin={begin}
+        leave={() => setSide(false)}
+        showMenu={setMenuOf}
+        go={setSought}
+        handOver={() => setHandedOver(true)}
+      />
       {side && <div id="shade" onClick={() => setSide(false)} />}
       <main>
         <Bar
@@ -153,6 +173,7 @@ export function App() {
               conversation={conversation}
               ask={(message) => ask({ message, agent: undefined, background: false })}
               edit={edit}
+              sought={sought?.conversationId === conversation.id ? sought : null}
             />
             <DropZone take={take} />
             <Composer ref={field} name={id ?? ""} attachments={attachments} running={running} ask={ask} stop={stop} later={setLater} last={lastAsked} />
@@ -161,7 +182,15 @@ export function App() {
       </main>
       {tray && <Tray conversation={conversation} fresh={fresh} acknowledge={acknowledge} close={toggleTray} />}
       <Schedules text={later} conversationId={id} close={closeLater} done={() => field.current?.clear()} />
-      <ConversationMenu target={menuOf} gone={gone} />
+      <ConversationMenu target={menuOf} gone={gone} share={setShared} />
+      <ShareDialog
+        conversation={shared}
+        close={() => {
+          shared?.from.focus();
+          setShared(null);
+        }}
+      />
+      <Handover isOpen={isHandedOver} close={() => setHandedOver(false)} />
       <Announcer key={conversation.id} conversation={conversation} />
       <Shortcuts write={write} begin={begin} tray={toggleTray} step={step} escape={escape} />
     </div>

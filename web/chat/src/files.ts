@@ -6,6 +6,7 @@
 import type { Conversation, FilePart, HoldfastError, Message, Outgoing, Turn } from "@holdfast/client";
 import { messagesOf } from "@holdfast/client/branches";
 import { giveFile, guestToken, readFile } from "@holdfast/client/files";
+import { drop, hasFiles, keep, load } from "./fieldfiles";
 import { address, gateway, keptToken } from "./gateway";
 import { Observable } from "./inspector/changing";
 import { sentenceOf } from "./trouble";
@@ -21,6 +22,8 @@ export interface Attachment {
   readonly sent: number;
   /** Missing for what came back from a message that was not sent. */
   readonly file?: File;
+  /** It was added by an earlier page, which may have begun to send it. */
+  readonly isOld?: boolean;
   /** The gateway has it. */
   readonly part?: FilePart;
   /** The gateway refused it, and why. */
@@ -47,15 +50,23 @@ const sentences: Record<string, string> = {
 
 export class Attachments extends Observable {
   items: readonly Attachment[] = [];
-  #added = 0;
+  #isLoading: boolean;
   #running = new Map<string, AbortController>();
 
   constructor(readonly conversationId: string) {
     super();
+    this.#isLoading = hasFiles(conversationId);
+    if (this.#isLoading) void this.#load();
+  }
+
+  async #load() {
+    const kept = await load(this.conversationId).catch(() => []);
+    this.#isLoading = false;
+    this.#set([...kept.map((its) => ({ ...its, sent: its.part ? its.size : 0, isOld: true })), ...this.items]);
   }
 
   get isBusy(): boolean {
-    return this.items.some(({ part, wrong }) => !part && wrong === undefined);
+    return this.#isLoading || this.items.some(({ part, wrong }) => !part && wrong === undefined);
   }
 
   /** Those that the gateway has. */
@@ -67,8 +78,9 @@ export class Attachments extends Observable {
     const more = [...files].slice(0, Math.max(0, MOST - this.items.length));
     const items = more.map((file) => {
       const { name, type, size } = file;
-      return { key: `new ${++this.#added}`, name: name || "file", type, size, sent: 0, file };
+      return { key: newKey(), name: name || "file", type, size, sent: 0, file };
     });
+    for (const one of items) keep(this.conversationId, one);
     this.#set([...this.items, ...items]);
   }
 
@@ -78,15 +90,21 @@ export class Attachments extends Observable {
       const { file_id: key, name = "file", media_type: type = "", size = 0 } = part;
       return { key, name, type, size, sent: size, part };
     });
+    for (const one of items) keep(this.conversationId, one);
     this.#set([...items, ...this.items]);
   }
 
   remove(key: string) {
     this.#running.get(key)?.abort();
+    drop(this.conversationId, [key]);
     this.#set(this.items.filter((one) => one.key !== key));
   }
 
   clear() {
+    drop(
+      this.conversationId,
+      this.items.map(({ key }) => key),
+    );
     this.#set([]);
   }
 
@@ -101,18 +119,23 @@ export class Attachments extends Observable {
     this.#set(this.items.map((one) => (one.key === key ? { ...one, ...more } : one)));
   }
 
-  async #upload({ key, name, file }: Attachment) {
+  async #upload({ key, name, file, isOld }: Attachment) {
     const ending = new AbortController();
     this.#running.set(key, ending);
     const onProgress = (sent: number) => this.#change(key, { sent });
-    const given = await giveFile(this.conversationId, file!, { ...options, name, signal: ending.signal, onProgress }).then(
+    const given = await giveFile(this.conversationId, file!, { ...options, key, isNew: !isOld, name, signal: ending.signal, onProgress }).then(
       (part): Partial<Attachment> => ({ part }),
       ({ code = "", message = "" }: HoldfastError) => ({ wrong: sentences[code] ?? sentenceOf({ code, message }) }),
     );
     this.#running.delete(key);
     this.#change(key, given); // and begins the next one
+    const its = this.items.find((one) => one.key === key);
+    if (its?.part) keep(this.conversationId, its);
+    else drop(this.conversationId, [key]); // refused, or removed
   }
 }
+
+const newKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 const all = new Map<string, Attachments>();
 

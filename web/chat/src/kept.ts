@@ -2,7 +2,8 @@
 
 import { useCallback, useState } from "react";
 
-function read(storage: Storage, name: string): string {
+/** "" means none. */
+export function read(storage: Storage, name: string): string {
   try {
     return storage.getItem(name) ?? "";
   } catch {
@@ -10,7 +11,8 @@ function read(storage: Storage, name: string): string {
   }
 }
 
-function write(storage: Storage, name: string, value: string) {
+/** "" removes it. */
+export function write(storage: Storage, name: string, value: string) {
   try {
     if (value === "") storage.removeItem(name);
     else storage.setItem(name, value);

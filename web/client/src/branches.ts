@@ -1,7 +1,8 @@
-/** @holdfast/client/branches -- edited questions, answers made again, and the choice between them. */
+/** @holdfast/client/branches -- edited questions, answers made again, the choice between them, and forks. */
 
 import type { Client } from "./client.js";
 import type { Conversation, Turn } from "./conversation.js";
+import { HoldfastError } from "./errors.js";
 import { newId } from "./id.js";
 import type { Outgoing } from "./outbox.js";
 import type { Task } from "./task.js";
@@ -70,4 +71,21 @@ export function choose(
   message_id: string,
 ): Promise<Replies["branch"]> {
   return client.request("branch", { conversation_id: id, message_id });
+}
+
+export interface ForkOptions {
+  /** The last message of the path, or a task, which stands for its answer; without it the current branch's. */
+  message_id?: string;
+  title?: string;
+}
+
+/** A new conversation of a path of this one, with copies of all that is on it. */
+export async function fork(client: Client, { id }: Conversation, options: ForkOptions = {}): Promise<Conversation> {
+  const to = newId();
+  try {
+    await client.request("fork", { ...options, conversation_id: id, to });
+  } catch (error) {
+    if (!(error instanceof HoldfastError && error.code === "conflict")) throw error; // it was made before a cut
+  }
+  return client.conversation(to);
 }

@@ -25,6 +25,8 @@ export interface GiveOptions extends FilesOptions {
   type?: string;
   /** Names the try over a reload of the page; without it one is drawn. */
   key?: string;
+  /** Nothing was sent under this key before. */
+  isNew?: boolean;
   signal?: AbortSignal;
   /** Bytes that the gateway has, or that are on their way to it. */
   onProgress?: (sent: number, total: number) => void;
@@ -118,7 +120,7 @@ export async function giveFile(conversationId: string, file: Blob, options: Give
   const named = { name: (file as { name?: string }).name, ...options, type: options.type ?? file.type };
   const address = `${addressOf(options, conversationId)}?upload=${encodeURIComponent(key)}`;
   let offset = 0;
-  let failures = options.key === undefined ? 0 : 1; // an earlier page may have begun
+  let failures = options.key === undefined || options.isNew ? 0 : 1; // an earlier page may have begun
   for (;;) {
     try {
       signal?.throwIfAborted();

@@ -2,7 +2,7 @@
 
 import type { Client } from "./client.js";
 import { Observable } from "./observable.js";
-import type { ConversationSummary, Replies } from "./wire.js";
+import type { ConversationSummary, Replies, RequestFields } from "./wire.js";
 
 const PAGE = 50;
 const MOST = 200;
@@ -14,6 +14,7 @@ export class ConversationList extends Observable {
 
   #client: Client;
   #items = new Map<string, ConversationSummary>();
+  #oldest: string | undefined; // of the pages: others below it may be known too
   #users = 0;
 
   /** @internal */
@@ -37,9 +38,16 @@ export class ConversationList extends Observable {
   }
 
   async older(): Promise<boolean> {
-    const before = this.items.at(-1)?.conversation_id;
-    this.#add(await this.#client.request("conversations", { limit: PAGE, before }));
+    this.#add(await this.#client.request("conversations", { limit: PAGE, before: this.#oldest }));
     return this.hasOlder;
+  }
+
+  /** Loads those that are pinned, or archived, wherever they stand; until the next connection. */
+  async also(which: Omit<RequestFields["conversations"], "limit">): Promise<Replies["conversations"]> {
+    const reply = await this.#client.request("conversations", { limit: MOST, ...which });
+    this.#keep(reply);
+    this.changed();
+    return reply;
   }
 
   /** @internal */
@@ -61,6 +69,7 @@ export class ConversationList extends Observable {
         kept: false,
         onReply: (reply) => {
           this.#items.clear();
+          this.#oldest = undefined;
           this.#add(reply);
         },
       },
@@ -69,14 +78,25 @@ export class ConversationList extends Observable {
 
   /** @internal */
   pushed(conversation: ConversationSummary, deleted = false): void {
-    if (deleted) this.#items.delete(conversation.conversation_id);
-    else this.#items.set(conversation.conversation_id, conversation);
+    const { conversation_id: id, updated_at } = conversation;
+    if (id === this.#oldest && (deleted || updated_at > this.#items.get(id)!.updated_at)) {
+      // Gone, or first now.
+      const { items } = this;
+      this.#oldest = items[items.findIndex(({ conversation_id }) => conversation_id === id) - 1]?.conversation_id;
+    }
+    if (deleted) this.#items.delete(id);
+    else this.#items.set(id, conversation);
     this.changed();
   }
 
-  #add({ conversations, more }: Replies["conversations"]): void {
+  #keep({ conversations }: Replies["conversations"]): void {
     for (const each of conversations) this.#items.set(each.conversation_id, each);
-    this.hasOlder = Boolean(more);
+  }
+
+  #add(reply: Replies["conversations"]): void {
+    this.#keep(reply);
+    this.#oldest = reply.conversations.at(-1)?.conversation_id ?? this.#oldest;
+    this.hasOlder = Boolean(reply.more);
     this.loaded = true;
     this.changed();
   }

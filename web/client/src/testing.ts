@@ -204,7 +204,7 @@ export class FakeGateway {
   readonly WebSocket: unknown;
 
   #options: FakeGatewayOptions;
-  #conversations = new Map<string, { title: string; updated_at: number; tree: FakeTree }>();
+  #conversations = new Map<string, { title: string; updated_at: number; tree: FakeTree; marks: Json }>();
   #refusals = new Map<string, Json[]>();
   #keys = new Map<string, FakeTask>();
   #waiting: ((task: FakeTask) => void)[] = [];
@@ -314,7 +314,13 @@ export class FakeGateway {
       if (!this.#conversations.get(conversation_id)?.tree.choose(message_id)) return NOT_FOUND;
       return this.#chose(conversation_id);
     },
-    conversations: ({ before }) => ({ type: "conversations", conversations: before ? [] : this.#list() }),
+    conversations: ({ before, pinned, archived }) => {
+      const has = (row: Json, mark: string, wanted?: boolean) => wanted === undefined || wanted === Boolean(row[mark]);
+      const rows = this.#list().filter((row) => has(row, "pinned", pinned) && has(row, "archived", archived));
+      return { type: "conversations", conversations: before ? [] : rows };
+    },
+    pin: ({ conversation_id, pinned }) => this.#mark(conversation_id, { pinned }),
+    archive: ({ conversation_id, archived }) => this.#mark(conversation_id, { archived }),
     title: ({ conversation_id, title }) => {
       const conversation = this.#conversations.get(conversation_id);
       if (!conversation) return NOT_FOUND;
@@ -356,7 +362,7 @@ export class FakeGateway {
     this.tasks.push(task);
     if (request_key) this.#keys.set(request_key, task);
     if (!this.#conversations.has(conversation)) {
-      this.#conversations.set(conversation, { title: input.slice(0, 80), updated_at: 0, tree: new FakeTree() });
+      this.#conversations.set(conversation, { title: input.slice(0, 80), updated_at: 0, tree: new FakeTree(), marks: {} });
     }
     queueMicrotask(() => this.#run(task, socket, place, regenerate !== undefined || asked.edit !== undefined));
     return { type: "started", task: task.summary };
@@ -405,6 +411,16 @@ export class FakeGateway {
     return { ...OK, cancelled: tasks.length, task_ids: tasks.map(({ id }) => id) };
   }
 
+  /** Its place in the list stays. */
+  #mark(conversation_id: string, marks: Json): Json {
+    const conversation = this.#conversations.get(conversation_id);
+    if (!conversation) return { ...NOT_FOUND, message: "no such conversation" };
+    const now = { ...conversation.marks, ...marks };
+    conversation.marks = Object.fromEntries(Object.entries(now).filter(([, is]) => is));
+    this.#listChanged(conversation_id);
+    return OK;
+  }
+
   // ---- unasked lines
 
   #told(task: FakeTask, event: Json): void {
@@ -451,6 +467,10 @@ export class FakeGateway {
   #changed(conversation_id: string, more: Json = {}): void {
     const conversation = this.#conversations.get(conversation_id);
     if (conversation) conversation.updated_at = Date.now();
+    this.#listChanged(conversation_id, more);
+  }
+
+  #listChanged(conversation_id: string, more: Json = {}): void {
     const [listed] = this.#list().filter((each) => each.conversation_id === conversation_id);
     for (const socket of this.sockets) {
       if (socket.watches) socket.tell({ type: "conversation_changed", conversation: listed, ...more });
@@ -485,9 +505,10 @@ export class FakeGateway {
   }
 
   #list(): Json[] {
-    const rows = [...this.#conversations].map(([conversation_id, { title, updated_at }]) => ({
+    const rows = [...this.#conversations].map(([conversation_id, { title, updated_at, marks }]) => ({
       conversation_id,
       title,
+      ...marks,
       updated_at,
       running: this.#tasksOf(conversation_id).filter(({ live }) => live).length,
     }));

@@ -97,6 +97,42 @@ export interface ConversationSummary {
   title?: string;
   updated_at: number;
   running?: number;
+  pinned?: boolean;
+  archived?: boolean;
+}
+
+/** Places of what was found in a text: where it begins and the length of each, in characters (code points). */
+export type Matches = readonly (readonly [number, number])[];
+
+export interface FoundConversation extends ConversationSummary {
+  /** In `title`. */
+  matches: Matches;
+}
+
+export interface FoundMessage {
+  conversation_id: string;
+  message_id: string;
+  task_id?: string;
+  role: Message["role"];
+  created_at: number;
+  /** At most 160 characters around what was found first. */
+  text: string;
+  matches: Matches;
+}
+
+/** `answer`: to the questions of tasks. */
+export type Right = "read" | "ask" | "answer" | "cancel";
+
+export interface Share {
+  share_id: string;
+  conversation_id: string;
+  /** Missing: all of the conversation. */
+  task_id?: string;
+  rights: readonly Right[];
+  /** In whose name is asked; missing in a link. */
+  actor?: string;
+  created_at: number;
+  expires_at: number;
 }
 
 export interface BackgroundResult {
@@ -248,11 +284,19 @@ export interface RequestFields {
   tasks: ConversationRef & Page & { status?: TaskStatus };
   history: ConversationRef & Page & { all?: boolean };
   branch: ConversationRef & { message_id: string };
-  conversations: Page;
+  fork: ConversationRef & { message_id?: string; to?: string; title?: string };
+  conversations: Page & { pinned?: boolean; archived?: boolean };
+  search: Page & { query: string };
   title: ConversationRef & { title: string };
+  pin: ConversationRef & { pinned: boolean };
+  archive: ConversationRef & { archived: boolean };
   delete: ConversationRef;
   results: ConversationRef & Page;
   ack: ConversationRef & { task_ids: string[] };
+  share: ConversationRef & { task_id?: string; rights?: readonly Right[]; actor?: string; expires_at?: number };
+  shares: Page & Partial<ConversationRef>;
+  unshare: { share_id: string };
+  handover: Record<never, never>;
   ping: Record<never, never>;
 }
 
@@ -277,11 +321,25 @@ export interface Replies {
   tasks: { type: "tasks"; tasks: TaskSummary[]; more?: boolean };
   history: { type: "history"; messages: Message[]; more?: boolean };
   branch: { type: "branch"; conversation_id: string } & Branch;
+  fork: { type: "forked"; conversation_id: string; messages: number };
   conversations: { type: "conversations"; conversations: ConversationSummary[]; more?: boolean };
+  search: {
+    type: "found";
+    conversations?: FoundConversation[];
+    messages: FoundMessage[];
+    more?: boolean;
+    before?: string;
+  };
   title: Ok;
+  pin: Ok;
+  archive: Ok;
   delete: Ok;
   results: { type: "results"; results: BackgroundResult[]; more?: boolean };
   ack: Ok & { acked: number };
+  share: { type: "shared"; share: Share; token: string };
+  shares: { type: "share_list"; shares: Share[]; more?: boolean };
+  unshare: Ok;
+  handover: { type: "handover"; code: string; expires_at: number };
   ping: { type: "pong"; ts: number };
 }
 
@@ -308,6 +366,15 @@ export interface Welcome {
   server?: { name: string; version: string };
   agents?: Agent[];
   limits?: { message_bytes?: number; tasks_per_owner?: number; heartbeat_ms?: number };
+  /** All that a narrowed token is good for. */
+  rights?: { conversations: readonly Narrowed[]; actor?: string };
+}
+
+export interface Narrowed {
+  id?: string;
+  prefix?: string;
+  task_id?: string;
+  rights: readonly Right[];
 }
 
 /** Lines that the gateway sends unasked. */

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+from .errors import HoldfastError
 from .files import Source, give, read
 from .outbox import Outgoing
 
@@ -70,6 +71,18 @@ class Conversation:
     async def branch(self, message_id: str) -> Line:
         """Makes the branch through that message the current one, for all devices."""
         return await self._request("branch", message_id=message_id)
+
+    async def fork(self, message_id: str | None = None, *, title: str | None = None) -> "Conversation":
+        """A new conversation of the current branch, or of the path to a message, or to a task's answer."""
+        to = str(uuid.uuid4())
+        fields = {"message_id": message_id, "title": title}
+        given = {name: value for name, value in fields.items() if value is not None}
+        try:
+            await self._request("fork", to=to, **given)
+        except HoldfastError as error:
+            if error.code != "conflict":  # it was made before a cut
+                raise
+        return self._client.conversation(to)
 
     async def share(
         self,

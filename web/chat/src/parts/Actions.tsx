@@ -3,6 +3,7 @@
 import type { Conversation, Turn } from "@holdfast/client";
 import { regenerate, type Versions as Its } from "@holdfast/client/branches";
 import { gateway } from "../gateway";
+import { link, may } from "../rights";
 import { usageIn } from "../usage";
 import { clock, duration, plural, price } from "../words";
 import { CopyButton } from "./CopyButton";
@@ -25,7 +26,7 @@ export function Actions({ turn, conversation, versions }: Props) {
   const { task, input, text } = turn;
   const others = <Versions its={versions} of="answer" conversation={conversation} task={turn.key} />;
   const { started_at, completed_at } = task?.summary ?? {};
-  const inspect = task && (
+  const inspect = task && !link && (
     <a className="quiet inspect" href={`inspector.html#${conversation.id}/${task.id}`} title="Inspect the stream">
       <Icon name="inspect" />
       <span className="sr">Inspect the stream</span>
@@ -35,7 +36,7 @@ export function Actions({ turn, conversation, versions }: Props) {
     return (
       <div className="actions">
         {others}
-        {task.status === "pending" && (
+        {task.status === "pending" && may("cancel") && (
           <button
             type="button"
             className="quiet cancel"
@@ -63,13 +64,13 @@ export function Actions({ turn, conversation, versions }: Props) {
   return (
     <div className="actions" data-failed={failed || undefined}>
       {others}
-      {failed && input !== null && (
+      {failed && input !== null && may("ask") && (
         <button type="button" className="quiet retry" onClick={again}>
           <Icon name="retry" /> Try again
         </button>
       )}
       {text !== "" && <CopyButton label="Copy answer" text={() => text} />}
-      {!failed && input !== null && (
+      {!failed && input !== null && may("ask") && (
         <button type="button" className="quiet again" aria-label="Ask again" title="Ask again" onClick={again}>
           <Icon name="retry" />
         </button>

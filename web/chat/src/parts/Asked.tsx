@@ -6,6 +6,7 @@ import { useState } from "react";
 import TextareaAutosize from "react-textarea-autosize";
 import { filesOf, messageOf } from "../files";
 import { isComposing } from "../keyboard";
+import { may } from "../rights";
 import { CopyButton } from "./CopyButton";
 import { FileCard } from "./FileCard";
 import { Icon } from "./Icon";
@@ -21,7 +22,7 @@ interface Props {
 export function Asked({ turn, input, conversation, versions }: Props) {
   const [isEdited, setEdited] = useState(false);
   if (isEdited) return <Editor turn={turn} input={input} conversation={conversation} done={() => setEdited(false)} />;
-  const canEdit = messagesOf(conversation, turn).question?.role === "user";
+  const canEdit = may("ask") && messagesOf(conversation, turn).question?.role === "user";
   return (
     <>
       <Question input={input} files={filesOf(conversation, turn)} conversationId={conversation.id} />

@@ -4,7 +4,7 @@ import type { Conversation, Task } from "@holdfast/client";
 import { gateway } from "../gateway";
 import { useWatched } from "../watch";
 import { ConnectionState } from "./ConnectionState";
-import type { ShowMenu } from "./ConversationMenu";
+import { standsIn, type ShowMenu } from "./ConversationMenu";
 import { Icon } from "./Icon";
 
 interface Props {
@@ -70,8 +70,8 @@ export function Bar({ conversation, isNew, menu, tray, showMenu }: Props) {
           className="icon-button"
           aria-label="More"
           aria-haspopup="true"
-          title="Rename, save, delete"
-          onClick={({ currentTarget: from }) => showMenu({ id: conversation.id, title: title || "Conversation", from })}
+          title="Rename, share, save, delete"
+          onClick={({ currentTarget: from }) => showMenu({ id: conversation.id, title: title || "Conversation", from, ...standsIn(listed) })}
         >
           <Icon name="more" />
         </button>

@@ -40,8 +40,8 @@ interface Props {
   running: Task | undefined;
   ask(wish: Wish): void;
   stop(): void;
-  /** Opens what sends this text later. */
-  later(text: string): void;
+  /** Opens what sends this text later; null where nothing does. */
+  later: ((text: string) => void) | null;
   /** The last question. */
   last(): string;
 }
@@ -184,16 +184,18 @@ export const Composer = forwardRef<Field, Props>(({ name, attachments, running, 
         >
           <Icon name="clip" />
         </button>
-        <button
-          id="later"
-          type="button"
-          className="icon-button"
-          aria-label="Send later"
-          title="Send later, or again and again"
-          onClick={() => later(draft)}
-        >
-          <Icon name="clock" />
-        </button>
+        {later && (
+          <button
+            id="later"
+            type="button"
+            className="icon-button"
+            aria-label="Send later"
+            title="Send later, or again and again"
+            onClick={() => later(draft)}
+          >
+            <Icon name="clock" />
+          </button>
+        )}
         {agents.length > 1 && (
           <select id="agent" aria-label="Agent" value={agent} onChange={(event) => setChosen(event.target.value)}>
             {agents.map(({ name: each, description }) => (
@@ -203,16 +205,18 @@ export const Composer = forwardRef<Field, Props>(({ name, attachments, running, 
             ))}
           </select>
         )}
-        <button
-          id="background"
-          type="button"
-          className="quiet toggle"
-          aria-pressed={background}
-          title="The answer goes into the tray; you are told when it is there"
-          onClick={toggle}
-        >
-          <Icon name="tray" /> <span>Background</span>
-        </button>
+        {later && (
+          <button
+            id="background"
+            type="button"
+            className="quiet toggle"
+            aria-pressed={background}
+            title="The answer goes into the tray; you are told when it is there"
+            onClick={toggle}
+          >
+            <Icon name="tray" /> <span>Background</span>
+          </button>
+        )}
         <span className="hint">
           <kbd>Enter</kbd> sends, <kbd>Shift</kbd> <kbd>Enter</kbd> is a new line
         </span>

@@ -11,7 +11,15 @@ export interface Target {
   id: string;
   title: string;
   from: HTMLElement;
+  isPinned: boolean;
+  isArchived: boolean;
 }
+
+/** Where it stands in the list. */
+export const standsIn = ({ pinned = false, archived = false }: { pinned?: boolean; archived?: boolean } = {}) => ({
+  isPinned: pinned,
+  isArchived: archived,
+});
 
 export type ShowMenu = (target: Target) => void;
 
@@ -19,11 +27,15 @@ interface Props {
   target: Target | null;
   /** It was deleted. */
   gone(id: string): void;
+  share(target: Target): void;
 }
+
+const pin = (conversation_id: string, pinned: boolean) => gateway.request("pin", { conversation_id, pinned });
+const archive = (conversation_id: string, archived: boolean) => gateway.request("archive", { conversation_id, archived });
 
 const GAP = 4; // px between the button and the menu
 
-export function ConversationMenu({ target, gone }: Props) {
+export function ConversationMenu({ target, gone, share }: Props) {
   const menu = useRef<HTMLDivElement>(null);
   const rename = useRef<HTMLDialogElement>(null);
   const remove = useRef<HTMLDialogElement>(null);
@@ -36,28 +48,46 @@ export function ConversationMenu({ target, gone }: Props) {
     menu.current!.querySelector("button")!.focus();
   }, [target]);
 
-  const { id = "", title = "", from } = target ?? {};
+  const { id = "", title = "", from, isPinned = false, isArchived = false } = target ?? {};
   const opens = (dialog: React.RefObject<HTMLDialogElement | null>) => () => {
     menu.current!.hidePopover();
     dialog.current!.showModal();
   };
   const tried = (what: Promise<unknown>) => what.catch((error: Wrong) => setWrong(sentenceOf(error)));
-  const exports = (form: Form) => () => {
+  /** Does it, and is back at the button. */
+  const does = (what: () => Promise<unknown>) => () => {
     menu.current!.hidePopover();
     from?.focus();
-    void tried(exportConversation(id, title, form));
+    void tried(what());
   };
+  const exports = (form: Form) => does(() => exportConversation(id, title, form));
   return (
     <>
       <div ref={menu} id="conversation-menu" className="menu" popover="auto" role="group" aria-label={`Conversation ${title}`} onKeyDown={moveFocus}>
         <button type="button" className="quiet" onClick={opens(rename)}>
           <Icon name="pen" /> Rename
         </button>
+        <button type="button" className="quiet" onClick={does(() => pin(id, !isPinned))}>
+          <Icon name="pin" /> {isPinned ? "Unpin" : "Pin"}
+        </button>
+        <button
+          type="button"
+          className="quiet"
+          onClick={() => {
+            menu.current!.hidePopover();
+            share(target!);
+          }}
+        >
+          <Icon name="link" /> Share
+        </button>
         <button type="button" className="quiet" onClick={exports("markdown")}>
           <Icon name="save" /> Save as Markdown
         </button>
         <button type="button" className="quiet" onClick={exports("json")}>
           <Icon name="save" /> Save as JSON
+        </button>
+        <button type="button" className="quiet" onClick={does(() => archive(id, !isArchived))}>
+          <Icon name="archive" /> {isArchived ? "Out of the archive" : "Archive"}
         </button>
         <button type="button" className="quiet danger" onClick={opens(remove)}>
           <Icon name="trash" /> Delete

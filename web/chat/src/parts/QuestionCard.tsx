@@ -3,6 +3,7 @@
 import type { HoldfastError, Question, Task } from "@holdfast/client";
 import { useEffect, useState, type FormEvent } from "react";
 import { Markdown } from "../markdown/Markdown";
+import { may } from "../rights";
 import { sentenceOf } from "../trouble";
 import { plainly, pretty } from "../words";
 import { Icon } from "./Icon";
@@ -58,6 +59,7 @@ export function QuestionCard({ question, task }: { question: Question; task: Tas
   };
   const shown = promptOf(question);
   const choices = choicesOf(question);
+  const asks = open && may("answer");
   return (
     <section className={`question card ${open ? "open" : ""}`} data-input-id={input_id} aria-label="Question">
       {shown.prompt !== "" && (
@@ -71,9 +73,10 @@ export function QuestionCard({ question, task }: { question: Question; task: Tas
           {shown.command}
         </pre>
       )}
-      {open && choices.length > 0 && !isYesOrNo(question) && <Choices choices={choices} busy={said !== null} answer={answer} />}
-      {open && isYesOrNo(question) && <Approval choices={choices} busy={said !== null} answer={answer} />}
-      {open && !isYesOrNo(question) && <Reply busy={said !== null} answer={answer} />}
+      {asks && choices.length > 0 && !isYesOrNo(question) && <Choices choices={choices} busy={said !== null} answer={answer} />}
+      {asks && isYesOrNo(question) && <Approval choices={choices} busy={said !== null} answer={answer} />}
+      {asks && !isYesOrNo(question) && <Reply busy={said !== null} answer={answer} />}
+      {open && !asks && <p className="outcome">It waits for an answer.</p>}
       {open && said !== null && <p className="outcome">Sending your answer…</p>}
       {open && expires_at !== undefined && <Expiry at={expires_at} />}
       {trouble && <p className="outcome trouble">{trouble}</p>}

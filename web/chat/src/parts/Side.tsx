@@ -1,21 +1,26 @@
 /** Side.tsx -- the conversations, most recently changed first, with a mark where work runs. */
 
 import type { ConversationSummary, Outgoing } from "@holdfast/client";
-import { Fragment, useEffect } from "react";
+import { Fragment, useEffect, useState } from "react";
 import { gateway } from "../gateway";
 import { usePage } from "../page";
 import { useWatched } from "../watch";
 import { dayOf, plural, timeAgo } from "../words";
-import type { ShowMenu } from "./ConversationMenu";
+import { standsIn, type ShowMenu } from "./ConversationMenu";
 import { Icon } from "./Icon";
 import { LookButton } from "./LookButton";
 import { Mark } from "./Mark";
+import { SearchField, SearchResults, type Target } from "./Search";
 
 interface Props {
   current: string | null;
   begin(): void;
   leave(): void;
   showMenu: ShowMenu;
+  /** To a message that was found. */
+  go(target: Target): void;
+  /** Opens what hands over to another device. */
+  handOver(): void;
 }
 
 interface Row {
@@ -25,14 +30,17 @@ interface Row {
   running: number;
   /** It was sent, and has not started. */
   waits: boolean;
+  isPinned: boolean;
+  isArchived: boolean;
 }
 
-const rowOf = ({ conversation_id: id, title, running = 0, updated_at: at }: ConversationSummary): Row => ({
+const rowOf = ({ conversation_id: id, title, running = 0, updated_at: at, pinned, archived }: ConversationSummary): Row => ({
   id,
   title: title || "Untitled conversation",
   at,
   running,
   waits: false,
+  ...standsIn({ pinned, archived }),
 });
 
 /** Conversations whose first message has not started are not in the gateway's list. */
@@ -40,15 +48,23 @@ function waitingRows(outbox: readonly Outgoing[], listed: readonly ConversationS
   const known = new Set(listed.map(({ conversation_id }) => conversation_id));
   const rows = new Map<string, Row>();
   for (const { conversationId: id, text, askedAt: at } of outbox) {
-    if (!known.has(id) && !rows.has(id)) rows.set(id, { id, title: text.slice(0, 80), at, running: 0, waits: true });
+    if (!known.has(id) && !rows.has(id)) rows.set(id, { id, title: text.slice(0, 80), at, running: 0, waits: true, ...standsIn() });
   }
   return [...rows.values()].reverse();
 }
 
-/** Keeps the given order: those of today, of yesterday … */
+/** The conversations in the order in which they stand here. */
+export const inOrder = (items: readonly ConversationSummary[]): ConversationSummary[] => [
+  ...items.filter(({ pinned, archived }) => pinned && !archived),
+  ...items.filter(({ pinned, archived }) => !pinned && !archived),
+];
+
+/** Keeps the given order: pinned ones, those of today, of yesterday … */
 function byDay(rows: readonly Row[]): { name: string; rows: Row[] }[] {
-  const groups: { name: string; rows: Row[] }[] = [];
+  const pinned = rows.filter(({ isPinned }) => isPinned);
+  const groups: { name: string; rows: Row[] }[] = pinned.length > 0 ? [{ name: "Pinned", rows: pinned }] : [];
   for (const row of rows) {
+    if (row.isPinned) continue;
     const name = dayOf(row.at);
     if (groups.at(-1)?.name !== name) groups.push({ name, rows: [] });
     groups.at(-1)!.rows.push(row);
@@ -63,7 +79,8 @@ interface RowProps {
   showMenu: ShowMenu;
 }
 
-function ConversationRow({ row: { id, title, at, running, waits }, isCurrent, leave, showMenu }: RowProps) {
+function ConversationRow({ row, isCurrent, leave, showMenu }: RowProps) {
+  const { id, title, at, running, waits, isPinned, isArchived } = row;
   return (
     <li data-conversation-id={id}>
       <a href={`#${id}`} aria-current={isCurrent ? "page" : undefined} onClick={leave}>
@@ -84,8 +101,8 @@ function ConversationRow({ row: { id, title, at, running, waits }, isCurrent, le
           className="icon-button more"
           aria-label={`More of ${title}`}
           aria-haspopup="true"
-          title="Rename, save, delete"
-          onClick={({ currentTarget: from }) => showMenu({ id, title, from })}
+          title="Rename, share, save, delete"
+          onClick={({ currentTarget: from }) => showMenu({ id, title, from, isPinned, isArchived })}
         >
           <Icon name="more" />
         </button>
@@ -94,24 +111,74 @@ function ConversationRow({ row: { id, title, at, running, waits }, isCurrent, le
   );
 }
 
-export function Side({ current, begin, leave, showMenu }: Props) {
-  const list = useWatched(gateway.conversations);
+/** Pinned ones may stand far below the pages that are loaded. */
+function usePinned() {
+  const { welcome } = useWatched(gateway);
   useEffect(() => {
-    list.open();
-    return () => list.close();
-  }, [list]);
-  const { outbox } = useWatched(gateway);
-  const groups = byDay([...waitingRows(outbox, list.items), ...list.items.map(rowOf)]);
+    if (welcome) void gateway.conversations.also({ pinned: true }).catch(() => {});
+  }, [welcome]);
+}
+
+/** The archive, page by page, once it is opened. */
+function useArchive() {
+  const [isOpen, setOpen] = useState(false);
+  const [before, setBefore] = useState<string | undefined>();
+  const [hasMore, setMore] = useState(false);
+  const load = async (from?: string) => {
+    const { conversations, more } = await gateway.conversations.also({ archived: true, before: from });
+    setBefore(conversations.at(-1)?.conversation_id);
+    setMore(Boolean(more));
+  };
+  const toggle = () => {
+    setOpen(!isOpen);
+    if (!isOpen) void load().catch(() => {});
+  };
+  return { isOpen, toggle, more: hasMore ? () => void load(before).catch(() => {}) : null };
+}
+
+export function Side({ current, begin, leave, showMenu, go, handOver }: Props) {
+  const [query, setQuery] = useState("");
+  const { name } = usePage();
+  useEffect(() => {
+    gateway.conversations.open();
+    return () => gateway.conversations.close();
+  }, []);
+  usePinned();
   return (
     <aside id="side" aria-label="Conversations">
       <header>
         <Mark />
-        <strong>{usePage().name}</strong>
+        <strong>{name}</strong>
+        <button type="button" id="hand-over" className="icon-button" aria-label="Go on on another device" title="Go on on another device" onClick={handOver}>
+          <Icon name="phone" />
+        </button>
         <LookButton />
       </header>
       <button id="new" type="button" className="quiet" onClick={begin}>
         <Icon name="plus" /> New conversation
       </button>
+      <SearchField text={query} change={setQuery} />
+      {query.trim() !== "" ? (
+        <SearchResults text={query} go={go} leave={leave} />
+      ) : (
+        <List current={current} leave={leave} showMenu={showMenu} />
+      )}
+    </aside>
+  );
+}
+
+function List({ current, leave, showMenu }: Pick<Props, "current" | "leave" | "showMenu">) {
+  const list = useWatched(gateway.conversations);
+  const archive = useArchive();
+  const { outbox } = useWatched(gateway);
+  const rows = [...waitingRows(outbox, list.items), ...list.items.map(rowOf)];
+  const archived = rows.filter(({ isArchived }) => isArchived);
+  const groups = byDay(rows.filter(({ isArchived }) => !isArchived));
+  const show = (row: Row) => (
+    <ConversationRow key={row.id} row={row} isCurrent={row.id === current} leave={leave} showMenu={showMenu} />
+  );
+  return (
+    <>
       <nav aria-label="Conversations">
         <ul id="conversations">
           {groups.map(({ name, rows }) => (
@@ -119,19 +186,32 @@ export function Side({ current, begin, leave, showMenu }: Props) {
               <li className="day" aria-hidden="true">
                 {name}
               </li>
-              {rows.map((row) => (
-                <ConversationRow key={row.id} row={row} isCurrent={row.id === current} leave={leave} showMenu={showMenu} />
-              ))}
+              {rows.map(show)}
             </Fragment>
           ))}
+          {archive.isOpen && (
+            <li className="day" aria-hidden="true">
+              Archive
+            </li>
+          )}
+          {archive.isOpen && archived.map(show)}
         </ul>
         {list.loaded && groups.length === 0 && <p className="hint nothing">What you ask stands here.</p>}
+        {archive.isOpen && archived.length === 0 && <p className="hint nothing">The archive is empty.</p>}
       </nav>
       {list.hasOlder && (
         <button id="older" type="button" className="quiet" onClick={() => void list.older()}>
           Older conversations
         </button>
       )}
-    </aside>
+      {archive.more && archive.isOpen && (
+        <button type="button" className="quiet" onClick={archive.more}>
+          More of the archive
+        </button>
+      )}
+      <button id="archive" type="button" className="quiet" aria-expanded={archive.isOpen} onClick={archive.toggle}>
+        <Icon name="archive" /> Archive
+      </button>
+    </>
   );
 }

@@ -1,6 +1,7 @@
 /** TaskTree.tsx -- the tasks that a task has started, and theirs, as a tree that opens. */
 
 import type { Task } from "@holdfast/client";
+import { may } from "../rights";
 import { useWatched } from "../watch";
 import { Icon } from "./Icon";
 import { TaskMark } from "./TaskMark";
@@ -58,7 +59,7 @@ export function TaskRow({ task }: { task: Task }) {
       </summary>
       <div className="told">
         <Work said={{ text, partial, task }} all={NONE} />
-        {task.live && (
+        {task.live && may("cancel") && (
           <button
             type="button"
             className="quiet cancel"

@@ -3,8 +3,11 @@
 import type { Conversation } from "@holdfast/client";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { useStickToBottom } from "use-stick-to-bottom";
+import { may } from "../rights";
+import { bring, mark } from "../search";
 import { useWatched } from "../watch";
 import { Icon } from "./Icon";
+import type { Target } from "./Search";
 import { childrenOf } from "./TaskTree";
 import { TurnView, versionOf } from "./TurnView";
 import { Welcome } from "./Welcome";
@@ -13,14 +16,41 @@ interface Props {
   conversation: Conversation;
   ask(text: string): void;
   edit(text: string): void;
+  /** The message to show, which was searched for. */
+  sought?: Target | null;
 }
 
-export function Thread({ conversation, ask, edit }: Props) {
+/** Goes to a message that was searched for, and marks it. */
+function useSought(conversation: Conversation, sought: Target | null, stop: () => void) {
+  useEffect(() => {
+    if (!sought) return;
+    let current = true;
+    void bring(conversation, sought.messageId)
+      .catch(() => null)
+      .then((key) => key !== null && requestAnimationFrame(() => current && show(key)));
+    const show = (key: string) => {
+      const turn = document.querySelector<HTMLElement>(`.turn[data-key="${CSS.escape(key)}"]`);
+      if (!turn) return;
+      stop();
+      turn.scrollIntoView({ block: "start" });
+      turn.dataset.found = "";
+      mark(turn, sought.query);
+    };
+    return () => {
+      current = false;
+      mark(null, "");
+      for (const each of document.querySelectorAll<HTMLElement>(".turn[data-found]")) delete each.dataset.found;
+    };
+  }, [conversation, sought, stop]);
+}
+
+export function Thread({ conversation, ask, edit, sought = null }: Props) {
   useWatched(conversation);
-  const { scrollRef, contentRef, isAtBottom, scrollToBottom } = useStickToBottom({
+  const { scrollRef, contentRef, isAtBottom, scrollToBottom, stopScroll } = useStickToBottom({
     initial: "instant",
     resize: "instant",
   });
+  useSought(conversation, sought, stopScroll);
   const { turns, tasks } = conversation;
   // Users want to see their own question, wherever they were reading.
   const asked = turns.findLast(({ outgoing }) => outgoing && !outgoing.request.background)?.key;
@@ -62,8 +92,9 @@ export function Thread({ conversation, ask, edit }: Props) {
 }
 
 /** Nothing was asked here, or all of it runs in the background. */
-function Nothing({ conversation, ask }: Omit<Props, "edit">) {
+function Nothing({ conversation, ask }: Pick<Props, "conversation" | "ask">) {
   const inBackground = conversation.tasks.length > 0;
+  if (!may("ask")) return <p id="elsewhere">Nothing has been said here yet.</p>;
   if (!inBackground) return <Welcome ask={ask} />;
   return (
     <p id="elsewhere">

@@ -55,6 +55,7 @@ export const TurnView = memo(({ turn, conversation, tasks, edit }: Props) => {
     <article
       ref={element}
       className="turn"
+      data-key={turn.key}
       data-task-id={outgoing ? undefined : turn.key}
       data-status={outgoing ? undefined : status}
       aria-label={input ?? notice ?? "Turn"}

@@ -3,6 +3,7 @@
 import type { Conversation } from "@holdfast/client";
 import { choose, type Versions as Its } from "@holdfast/client/branches";
 import { gateway } from "../gateway";
+import { link } from "../rights";
 import { Icon } from "./Icon";
 
 interface Props {
@@ -23,7 +24,7 @@ export function Versions({ its, of, conversation, task }: Props) {
       className={`quiet ${to < at ? "former" : "next"}`}
       aria-label={label}
       title={label}
-      disabled={ids[to] === undefined}
+      disabled={ids[to] === undefined || link !== null}
       onClick={() => void choose(gateway, conversation, ids[to] ?? task).catch(() => {})}
     >
       <Icon name="chevron" />

@@ -101,6 +101,13 @@ async function play(client, nextAgent) {
     const error = await asked("nowhere", fields).catch(({ code }) => code);
     states.push(error);
   }
+  await client.request("pin", { conversation_id: conversation.id, pinned: true });
+  for (const wanted of [{}, { pinned: true }, { pinned: false }, { archived: false }, { archived: true }]) {
+    const { conversations } = await client.request("conversations", wanted);
+    states.push(conversations.map(({ conversation_id, pinned, archived }) => [conversation_id, pinned, archived]));
+  }
+  const { code } = await client.request("archive", { conversation_id: "c-0", archived: true }).catch((error) => error);
+  states.push(code);
   states.push(await client.request("branch", { conversation_id: conversation.id, message_id: "01HZZZZZZZZZZZZZZZZZZZZZZZ" }).catch(({ code }) => code));
   return states;
 }

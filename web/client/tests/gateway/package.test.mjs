@@ -101,7 +101,9 @@ import { HoldfastChatTransport } from "@holdfast/client/ai-sdk";
 import { useHoldfastStore } from "@holdfast/client/assistant-ui";
 import { sentenceOf } from "@holdfast/client/sentences";
 import { diagnose } from "@holdfast/client/trouble";
-for (const one of [HoldfastChatTransport, useHoldfastStore, sentenceOf, diagnose]) if (typeof one !== "function") throw one;
+import { search } from "@holdfast/client/search";
+import { share } from "@holdfast/client/sharing";
+for (const one of [HoldfastChatTransport, useHoldfastStore, sentenceOf, diagnose, search, share]) if (typeof one !== "function") throw one;
 const gateway = new FakeGateway({ answer: (task) => task.complete("faked") });
 const client = connect("ws://fake", gateway.options());
 const task = await client.conversation().ask("hi").started;
@@ -109,9 +111,9 @@ console.log(typeof vue.useTask, typeof svelte.task, typeof solid.createTask, (aw
 client.close();\n`;
   await write("others.js", code);
   assert.equal((await node("others.js")).stdout, "function function function faked\n");
-  const required = 'const { FakeGateway } = require("@holdfast/client/testing");\nconsole.log(typeof FakeGateway, ...["vue", "svelte", "solid", "ai-sdk", "assistant-ui", "sentences", "trouble"].map((name) => Object.keys(require(`@holdfast/client/${name}`)).length));\n';
+  const required = 'const { FakeGateway } = require("@holdfast/client/testing");\nconsole.log(typeof FakeGateway, ...["vue", "svelte", "solid", "ai-sdk", "assistant-ui", "sentences", "trouble", "search", "sharing"].map((name) => Object.keys(require(`@holdfast/client/${name}`)).length));\n';
   await write("others.cjs", required);
-  assert.equal((await node("others.cjs")).stdout, "function 4 4 4 2 1 4 1\n");
+  assert.equal((await node("others.cjs")).stdout, "function 4 4 4 2 1 4 1 2 7\n");
 });
 
 test("and for require, in Node", async () => {

@@ -1,9 +1,9 @@
 // Edited questions, answers made again, and the choice between them.
 
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { choose, edit, regenerate, versions } from "../../src/branches.js";
+import { choose, edit, fork, regenerate, versions } from "../../src/branches.js";
 import type { Conversation } from "../../src/index.js";
-import { liveScene, settle, summary } from "../support/script.js";
+import { comeBack, liveScene, settle, summary } from "../support/script.js";
 import type { Scene, ScriptedSocket } from "../support/script.js";
 
 let its: Scene;
@@ -73,4 +73,22 @@ it("chooses a branch", async () => {
   expect(socket.asked("branch")).toMatchObject({ conversation_id: "c1", message_id: "m9" });
   socket.answer("branch", { type: "branch", conversation_id: "c1", message_id: "m10" });
   expect(await chosen).toMatchObject({ message_id: "m10" });
+});
+
+it("forks once, also when the answer is lost with its connection", async () => {
+  const made = fork(its.client, conversation, { message_id: "m1", title: "another" });
+  await settle();
+  const { to } = socket.asked("fork");
+  expect(socket.asked("fork")).toMatchObject({ conversation_id: "c1", message_id: "m1", title: "another" });
+  socket = await comeBack(its);
+  expect(socket.asked("fork")).toMatchObject({ to });
+  socket.answer("fork", { type: "error", code: "conflict", message: "there is one" });
+  expect((await made).id).toBe(to);
+});
+
+it("tells what cannot be forked", async () => {
+  const why = fork(its.client, conversation).catch(({ code }) => code);
+  await settle();
+  socket.answer("fork", { type: "error", code: "not_found", message: "no such conversation" });
+  expect(await why).toBe("not_found");
 });

@@ -488,6 +488,26 @@ describe("the list of conversations", () => {
     expect(ids()).toEqual(["b", "z"]);
   });
 
+  it("knows pinned ones far below the pages, and goes on below the pages", async () => {
+    const list = its.client.conversations.open();
+    socket.answer("conversations", listed("a", "b"));
+    const also = list.also({ pinned: true });
+    expect(socket.asked("conversations")).toMatchObject({ pinned: true });
+    const far = { conversation_id: "far", updated_at: 3, pinned: true };
+    socket.answer("conversations", { type: "conversations", conversations: [far], more: false });
+    await also;
+    expect(ids()).toEqual(["a", "b", "far"]);
+    expect(list.hasOlder).toBe(true);
+    void list.older();
+    expect(socket.asked("conversations")["before"]).toBe("b");
+    socket.answer("conversations", listed("a2", "b2"));
+    await settle();
+    // The last of the pages becomes the first of the list.
+    socket.say({ type: "conversation_changed", conversation: { conversation_id: "b2", updated_at: 900 } });
+    void list.older();
+    expect(socket.asked("conversations")["before"]).toBe("b");
+  });
+
   it("empties a conversation that was deleted elsewhere, and looks at it anew", () => {
     void conversation.open();
     socket.answer("open", snapshot([message("m1", "user", "hi")], [summary()]));

@@ -23,8 +23,12 @@ it.each(["vue", "svelte", "solid"])("what %s wants is less than 1 KiB", async (n
   expect(await sizeOf(`${name}.ts`, ["vue", "solid-js"])).toBeLessThan(1024);
 });
 
-it("what branches want is less than 1 KiB", async () => {
-  expect(await sizeOf("branches.ts", [])).toBeLessThan(1024);
+it.each(["branches", "search"])("what %s wants is less than 1 KiB", async (name) => {
+  expect(await sizeOf(`${name}.ts`, [])).toBeLessThan(1024);
+});
+
+it("what sharing wants is less than 2 KiB", async () => {
+  expect(await sizeOf("sharing.ts", [])).toBeLessThan(2048);
 });
 
 it("the hooks are less than 1 KiB", async () => {

@@ -1,0 +1,148 @@
+/* A run is told to stop when the reason is committed, so the next gateway knows it. */
+#include "tests/support/hub_again.h"
+
+#define TOKEN(text) json("{'event':'token','data':{'text':'" text "'}}")
+
+static int setup(void **state)
+{
+    struct kit *k = kit_new();
+    again_use(k, &again_ops);
+    *state = k;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    kit_free_all(*state);
+    buf_done(&again.numbered);
+    return 0;
+}
+
+/* A kill, a start, and a client that follows the task from its beginning. */
+static struct client *restart(struct kit *k, struct client *c, const char *task)
+{
+    client_free(c);
+    kit_crash(k);
+    c = client_new(k, "ann");
+    client_ask(c, "resume", "c", task, "");
+    client_await(c, json("'resumed'"));
+    return c;
+}
+
+/* It was silent for too long; what that stages is committed when the store goes on. */
+static void let_time_out(struct kit *k)
+{
+    kit_hang(k, true);
+    kit_pass(k, k->agents[0].idle_timeout_ms + 1);
+}
+
+static void test_a_run_is_told_to_stop_when_the_reason_is_committed(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "go");
+    let_time_out(k);
+    assert_int_equal(kit_run(k, 0)->cancels, 0);
+    kit_hang(k, false);
+    kit_settle(k);
+    assert_int_equal(kit_run(k, 0)->cancels, 1);
+    kit_pass(k, k->agents[0].grace_ms + 1); /* the grace counts from there */
+    assert_int_equal(kit_run(k, 0)->kills, 1);
+    run_end(k, kit_run(k, 0), RUN_FAILED, "killed by signal 9");
+    client_free(c);
+}
+
+static void test_a_run_is_told_to_stop_though_the_store_gives_up(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "go");
+    let_time_out(k);
+    store_inline_fail_commits(k->inline_store, 1, STORE_VOID);
+    kit_hang(k, false);
+    kit_settle(k);
+    assert_int_equal(kit_run(k, 0)->cancels, 1);
+    run_end(k, kit_run(k, 0), RUN_FAILED, "killed by signal 15");
+    client_free(c);
+}
+
+/* Its last words count, and the reason stays what it was. */
+static void test_a_run_that_was_told_to_stop_ends_for_that_reason(void **state)
+{
+    struct kit *k = *state;
+    again_use(k, &again_numbered_ops);
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    kit_pass(k, k->agents[0].idle_timeout_ms + 1);
+    assert_int_equal(kit_run(k, 0)->cancels, 1);
+    c = restart(k, c, task);
+    assert_int_equal(kit_run(k, 1)->cancels, 1); /* by this gateway, as always */
+    c = restart(k, c, task);
+    run_say(k, kit_run(k, 2), TOKEN("last words"));
+    run_end(k, kit_run(k, 2), RUN_FAILED, "killed by signal 15");
+    client_await(c, json("'code':'timeout','message':'timeout: no event for 300 s'"));
+    assert_non_null(strstr(c->got.bytes, json("'output':'last words'")));
+    assert_null(strstr(c->got.bytes, "planned"));
+    client_free(c);
+}
+
+/* The run ended with its gateway: the task ends at once, whether it could go on or not. */
+static void test_a_task_that_was_to_stop_ends_for_that_reason(void **state)
+{
+    struct kit *k = *state;
+    for (int i = 0; i < 2; i++) {
+        struct client *c = client_new(k, "ann");
+        const char *task = client_start(c, "c", "go");
+        kit_pass(k, k->agents[0].idle_timeout_ms + 1);
+        again.gone = i ? "its process was killed" : NULL;
+        c = restart(k, c, task);
+        client_await(c, json("'code':'timeout','message':'timeout: no event for 300 s'"));
+        client_free(c);
+    }
+    assert_int_equal(k->n_runs, 2);
+    assert_int_equal(k->hub.stats.not_resumed[NOT_THERE], 0);
+}
+
+/* A cancel that comes between the start of the gateway and the run's. */
+static void test_a_cancel_before_the_run_is_there_is_told_when_it_is_committed(void **state)
+{
+    struct kit *k = *state;
+    again_use(k, &again_numbered_ops);
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    int status = 1;
+    client_free(c);
+    kit_close_hub(k);
+    kit_open_hub(k);
+    hub_restore(&k->hub, kit_on_ready, &status);
+    kit_hang(k, true);
+    for (kit_turn(k); status == 1; kit_turn(k))
+        assert_true(store_inline_step(k->inline_store));
+    assert_int_equal(k->n_runs, 1);
+    c = client_new(k, "ann");
+    client_ask(c, "cancel", "c", task, "");
+    while (k->n_runs == 1) {
+        assert_true(store_inline_step_query(k->inline_store)); /* the history */
+        kit_turn(k);
+    }
+    assert_int_equal(kit_run(k, 1)->cancels, 0);
+    kit_hang(k, false);
+    kit_settle(k);
+    client_await(c, json("'cancelled':1"));
+    assert_int_equal(kit_run(k, 1)->cancels, 1);
+    run_end(k, kit_run(k, 1), RUN_FAILED, "killed by signal 15");
+    client_free(c);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_run_is_told_to_stop_when_the_reason_is_committed),
+        TEST(test_a_run_is_told_to_stop_though_the_store_gives_up),
+        TEST(test_a_run_that_was_told_to_stop_ends_for_that_reason),
+        TEST(test_a_task_that_was_to_stop_ends_for_that_reason),
+        TEST(test_a_cancel_before_the_run_is_there_is_told_when_it_is_committed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
