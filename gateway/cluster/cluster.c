@@ -155,7 +155,7 @@ static void closing_give_up(struct cluster *c)
     cluster_tell(c);
 }
 
-static void on_tick(uv_timer_t *timer)
+static void on_closing_tick(uv_timer_t *timer)
 {
     struct cluster *c = container_of(timer, struct cluster, tick);
     struct slots idle, busy = {0};
@@ -189,7 +189,7 @@ static void close_some(struct cluster *c, unsigned most, const struct slots *bus
     c->closing_since = c->hub->clock.now_ms;
     hub_close_slots(c->hub, &some);
     c->o.closing(c->o.arg, &some, false);
-    uv_timer_start(&c->tick, on_tick, CLOSING_TICK_MS, CLOSING_TICK_MS);
+    uv_timer_start(&c->tick, on_closing_tick, CLOSING_TICK_MS, CLOSING_TICK_MS);
 }
 
 /* Slots that were left are given away as a whole before others are looked at.  A node that leaves
