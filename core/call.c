@@ -102,6 +102,7 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
     c->hub = h;
     c->owner = who->owner;
     c->owner->refs++;
+    c->owner->n_calls++;
     c->quota = who->quota;
     c->quota->refs++;
     c->req = *req;
@@ -152,6 +153,7 @@ static void done(struct call *c)
     exporting_free(c->exporting);
     if (c->conversation)
         conversation_unref(c->conversation);
+    c->owner->n_calls--;
     owner_unref(c->hub, c->owner);
     owner_unref(c->hub, c->quota);
     request_done(&c->req);

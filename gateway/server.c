@@ -360,16 +360,6 @@ static void sweep_kept(struct server *s)
         log_event(LEVEL_INFO, "agents", "swept", LOG_INT("programs", (int64_t)n));
 }
 
-static void on_busy(void *arg, struct slots *ret)
-{
-    processes_mark(((struct server *)arg)->terminal.processes, ret);
-}
-
-static void on_leaving(void *arg, const struct slots *slots)
-{
-    webhooks_leave(((struct server *)arg)->webhooks, slots);
-}
-
 static void server_begin(struct server *s);
 
 /* The first time the gateway begins with it; later slots come while it serves others. */
@@ -441,9 +431,7 @@ static bool open_traces(struct server *s)
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
-    const struct cluster_options cluster = {
-        .opened = on_opened, .busy = on_busy, .leaving = on_leaving, .arg = s};
-    if (!open_audit(s) || !server_open_store(s, &cluster) || !open_files(s))
+    if (!open_audit(s) || !server_open_store(s, on_opened) || !open_files(s))
         return false;
     struct buf faults = {0};
     front_set_auth(&s->front, auth_open(s->config, s->config->data, &faults));
@@ -544,6 +532,7 @@ static void server_stop(struct server *s)
     files_stop(s->files);
     if (s->store_thread) /* first: lws closes a descriptor twice, and it must still be free */
         store_thread_close(s->store_thread, NULL, NULL);
+    cluster_join(s->cluster);
     uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup, &s->sigchld};
     for (size_t i = 0; i < countof(signals); i++)
         if (signals[i]->data)
