@@ -9,7 +9,7 @@
 #include "gateway/front/http_files.h"
 #include "gateway/front/http_head.h"
 
-/* What the home reads of a head, and what tells who asks. */
+/* The members of a head that the home reads, or that tell who asks. */
 static const char *const relayed[] = {
     "authorization:",
     "cookie:",
