@@ -113,7 +113,7 @@ def kick(gateway, client):
 
 
 def raw(sock, until):
-    """What came until the bytes are there, or, with None, to the end of the connection."""
+    """All that comes until the bytes are there, or, with None, to the end of the connection."""
     sock.settimeout(30)
     got = b""
     while until is None or until not in got:
