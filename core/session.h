@@ -170,6 +170,11 @@ struct reply {
     size_t len;
     char line[];
 };
+static inline void session_count(struct session *s, int n)
+{
+    s->owner->n_sessions += (uint32_t)n;
+    s->quota->n_sessions += (uint32_t)n;
+}
 void session_put_reply(struct session *s, struct list *where, struct str line);
 void session_push_error(struct session *s, enum error e, struct str id, const char *message);
 void session_go_on(struct session *s); /* sent messages have made room */

@@ -324,6 +324,10 @@ void config_done(struct config *c);
  * faults.  Returns their number. */
 int config_warn(const struct config *c, struct buf *ret_warnings);
 
+/* Why the agent's programs end with the gateway, where others are kept; NULL: they don't, or it has
+ * none. */
+const char *config_not_kept(const struct config *c, const struct config_agent *agent);
+
 /* The effective configuration as indented JSON; values that may be secret appear as "***". */
 void config_print(const struct config *c, struct buf *out);
 /* All keys with type, range, default and description, one a line. */

@@ -12,6 +12,7 @@
 #include "gateway/front/http_files.h"
 #include "gateway/front/http_head.h"
 #include "gateway/front/lws_quirks.h"
+#include "gateway/front/relay.h"
 #include "gateway/front/tcp.h"
 
 #define LAST_EVENT_ID "last-event-id:"
@@ -47,7 +48,7 @@ static enum error identify(struct exchange *x, char *why, size_t n)
         x->expires_at_ms = who.expires_at_ms;
         x->rights = who.rights;
         address_text(f, x->wsi, x->from);
-        x->traceparent = http_head_value(x->wsi, "traceparent:");
+        x->trace = http_trace(x->wsi);
     }
     buf_done(&who.token);
     free(bearer);
@@ -489,8 +490,9 @@ int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, con
     }
     if (!is_welcome(x, from_cookie))
         return 0;
-    if (takes_pieces(x)) {
+    if (!relay_takes(x, path) && takes_pieces(x))
         x->route->kind->head(x);
+    if (takes_pieces(x)) {
         if (!x->answered && !x->waits)
             await_body(x);
     }
@@ -559,6 +561,6 @@ void http_api_closed(struct exchange *x)
     free(x->origin);
     free(x->watched_owner);
     free(x->operator_);
-    free(x->traceparent);
+    free(x->trace);
     free(x);
 }
