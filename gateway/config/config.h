@@ -214,6 +214,7 @@ struct config {
     struct {
         struct config_key *keys;
         size_t n_keys;
+        char *jwks_url; /* NULL for none */
         char *issuer, *audience;
         char *cookie; /* the cookie's name */
         char *admin_claim;
@@ -332,6 +333,8 @@ void config_print(const struct config *c, struct buf *out);
 /* All keys with type, range, default and description, one a line. */
 void config_print_keys(struct buf *out);
 
+/* Whether tokens of others are let in: there are keys for them, or there will be. */
+bool config_has_keys(const struct config *c);
 /* A coding agent: it works in the folder that it is started in, and runs commands. */
 bool config_is_coder(const struct config_agent *agent);
 /* The server that an agent's tool "mcp:SERVER/TOOL" is of, and the tool in ret_tool; NULL when

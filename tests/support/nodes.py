@@ -25,10 +25,13 @@ def slot_of(owner):
 class Nodes:
     """Gateways by name, each with a folder of its own; closes them all."""
 
-    def __init__(self, server, database, lease_s=LEASE_S, config=None):
+    def __init__(self, server, database, lease_s=LEASE_S, config=None, standby=None):
         self.server, self.database, self.lease_s = server, database, lease_s
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="holdfast-test-"))
-        (self.folder / "url").write_text(server.new_database(database) + "\n", encoding="utf-8")
+        url = server.new_database(database)
+        if standby:  # a list of hosts, of which the one that takes writes is used
+            url = url.replace(server.folder, f"{server.folder},{standby.folder}")
+        (self.folder / "url").write_text(url + "\n", encoding="utf-8")
         (self.folder / "secret").write_text(32 * "s", encoding="utf-8")
         self.config = config or {}
         self.gateways = {}
