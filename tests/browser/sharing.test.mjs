@@ -101,7 +101,7 @@ scene("a code brings one's conversations to another device, once, and that devic
   await phone.page.goto(address);
   await phone.page.waitForSelector("#arrival button");
   await phone.page.waitForFunction(() => document.querySelector("#arrival").textContent.includes("own 1 conversation"));
-  await phone.page.click("#arrival button:text-is('Go on here')");
+  await phone.page.click("#arrival button:text-is('Continue here')");
   await phone.page.waitForSelector("#composer");
   assert.equal(new URL(phone.page.url()).hash, "");
   await phone.page.click("#menu");
@@ -114,7 +114,7 @@ scene("a code brings one's conversations to another device, once, and that devic
   await phone.waitForText("Deep – very indeed");
 
   const other = await its.chat({ hash: new URL(address).hash });
-  await other.page.click("#arrival button:text-is('Go on here')");
+  await other.page.click("#arrival button:text-is('Continue here')");
   await other.page.waitForSelector("#arrival [role=alert]:has-text('good no more')");
   assert.match(its.faults.pop(), /404 .*\/v1\/handover\/token/); // the browser itself says that
 

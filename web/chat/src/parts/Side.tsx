@@ -149,7 +149,7 @@ export function Side({ current, begin, leave, showMenu, go, handOver }: Props) {
       <header>
         <Mark />
         <strong>{name}</strong>
-        <button type="button" id="hand-over" className="icon-button" aria-label="Go on on another device" title="Go on on another device" onClick={handOver}>
+        <button type="button" id="hand-over" className="icon-button" aria-label="Continue on another device" title="Continue on another device" onClick={handOver}>
           <Icon name="phone" />
         </button>
         <LookButton />
