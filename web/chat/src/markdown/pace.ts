@@ -35,7 +35,7 @@ export function usePaced<T>(value: T, pauseMs: number): T {
 export interface Cutting<T> {
   /** How many characters are new. */
   fresh(before: T, now: T): number;
-  /** What was shown, with so many more characters. */
+  /** The former, with so many more characters. */
   more(before: T, now: T, characters: number): T;
 }
 
