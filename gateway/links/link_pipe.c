@@ -134,7 +134,7 @@ static void on_socket_closed(uv_handle_t *handle)
     links_handle_gone(l);
 }
 
-/* What waits for the socket is lost with it: its reader is gone. */
+/* Bytes that wait for the socket are lost with it: its reader is gone. */
 static void close_socket(struct pipe *p)
 {
     p->over = true;
