@@ -414,8 +414,13 @@ static void put_gateway(struct buf *out, const struct cluster *c, const struct s
     js_put_field(out, "version", str_of(node->version));
     if (node->link[0])
         js_put_field(out, "link", str_of(node->link));
-    if (node->incarnation == cluster_incarnation(c))
+    if (node->incarnation == cluster_incarnation(c)) {
+        struct cluster_counts n = cluster_count(c);
         js_put_raw(out, "this", STR("true"));
+        js_put_int(out, "open", n.open);
+        js_put_int(out, "coming", n.coming);
+        js_put_int(out, "moving", n.leaving);
+    }
     buf_putc(out, '}');
 }
 

@@ -91,7 +91,7 @@ struct exchange {
     struct owner *owner, *quota;
     struct rights *rights; /* a reference; NULL: all of the owner's */
     char from[NET_TEXT];   /* its address, or "operator" */
-    char *traceparent;     /* of its head; NULL: none */
+    char *trace;           /* of its head, as struct asker has it */
     int64_t expires_at_ms;
     struct call *call;          /* in progress */
     struct admin_wait *waiting; /* the same, for a request of the operator */
@@ -126,7 +126,7 @@ static inline struct asker http_asker(struct exchange *x)
                           .from = x->from,
                           .rights = x->rights,
                           .expires_at_ms = x->expires_at_ms,
-                          .traceparent = x->traceparent};
+                          .trace = x->trace};
 }
 
 /* Whether the path belongs to the API. */

@@ -51,6 +51,20 @@ char *http_head_value(struct lws *wsi, const char *name)
     return value;
 }
 
+char *http_trace(struct lws *wsi)
+{
+    struct buf head = {0};
+    char *parent = http_head_value(wsi, "traceparent:");
+    char *state = parent ? http_head_value(wsi, "tracestate:") : NULL;
+    if (parent) {
+        trace_put_head(&head, str_of(parent), str_of(state));
+        buf_putc(&head, 0);
+    }
+    free(parent);
+    free(state);
+    return parent ? buf_take(&head) : NULL;
+}
+
 bool http_value_is_json(struct str v)
 {
     if (str_eq(v, STR("true")) || str_eq(v, STR("false")))

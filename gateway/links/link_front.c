@@ -137,7 +137,7 @@ static bool request_away(void *arg, struct call *c)
     f.text[LINK_OWNER] = str_of(c->owner->name);
     f.text[LINK_QUOTA] = str_of(c->quota->name);
     f.text[LINK_FROM] = text_or_none(c->from);
-    f.text[LINK_TRACE] = text_or_none(c->traceparent);
+    f.text[LINK_TRACE] = text_or_none(c->trace);
     put_rights(&f, c->rights);
     size_t begun = link_begin(&k->out, &f);
     request_encode(&c->req, &k->out);

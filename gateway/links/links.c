@@ -253,6 +253,12 @@ const struct links_stats *links_stats_of(const struct links *l)
     return &l->stats;
 }
 
+void links_close_slots(struct links *l, const struct slots *slots)
+{
+    list_each (it, &l->all)
+        home_close_slots(list_item(it, struct link, all), slots);
+}
+
 uint32_t links_close_owner(struct links *l, struct str owner, enum close_code code, const char *why)
 {
     uint32_t n = 0;

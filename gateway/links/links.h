@@ -82,6 +82,8 @@ void links_drop_unless(struct links *l, bool (*stays)(void *arg, uint64_t incarn
 /* Closes the sessions of an owner who is at home here; returns their number. */
 uint32_t links_close_owner(struct links *l, struct str owner, enum close_code code,
                            const char *why);
+/* Closes those of these slots: another node will be their home. */
+void links_close_slots(struct links *l, const struct slots *slots);
 void links_turn(struct links *l); /* the end of the turn: writes what it has */
 const struct links_stats *links_stats_of(const struct links *l);
 /* One call for each dialled node; rtt_us: -1 when it was not measured. */

@@ -125,6 +125,7 @@ void pipes_end(struct link *k);
 void home_take(struct link *k, const struct link_frame *f);
 void home_drained(struct link *k); /* the backlog has room again */
 void home_turn(struct link *k);
+void home_close_slots(struct link *k, const struct slots *slots);
 uint32_t home_close_owner(struct link *k, struct str owner, enum close_code code, const char *why);
 void home_end(struct link *k);
 

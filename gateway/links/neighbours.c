@@ -8,6 +8,7 @@
 #include "gateway/base/secret_line.h"
 #include "gateway/cluster/cluster.h"
 #include "gateway/front/listener.h"
+#include "gateway/front/moved.h"
 #include "gateway/links/links.h"
 
 #define SECRET_MAX 4096
@@ -110,6 +111,15 @@ struct neighbours *neighbours_open(struct front *f)
 const struct home_port *neighbours_home(struct neighbours *n)
 {
     return n->links ? links_home(n->links) : NULL;
+}
+
+void neighbours_close_slots(struct neighbours *n, const struct slots *slots, bool are_away)
+{
+    if (are_away && !n->links)
+        return;
+    front_close_slots(n->front, slots);
+    if (n->links)
+        links_close_slots(n->links, slots);
 }
 
 void neighbours_write_metrics(struct neighbours *n, struct buf *out)

@@ -6,6 +6,8 @@ import struct
 
 import pytest
 
+from gateway import on_server
+
 UNSEALED = """SELECT 1 FROM tasks t WHERE head >= first
               AND head > coalesce((SELECT max(last) FROM blocks WHERE task_key = t.task_key), 0)"""
 
@@ -101,6 +103,14 @@ def opened(gateway, raw=False):
             yield database
     finally:
         database.close()
+
+
+def rows_in(gateway, table):
+    """How many it has, on either store; it may run."""
+    if gateway.schema:
+        return int(on_server(gateway.server_url(), f"SELECT count(*) FROM {gateway.schema}.{table}"))
+    with contextlib.closing(sqlite3.connect(f"file:{gateway.data}/holdfast.db?mode=ro", uri=True)) as database:
+        return database.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
 
 
 def key_of(database, task):
