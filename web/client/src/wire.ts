@@ -211,12 +211,13 @@ export interface EventData {
   file: Omit<FilePart, "type">;
   custom: CustomData;
   final_answer: { output: string };
-  "task.completed": { output: string; result?: unknown };
+  "task.completed": { output: string; result?: unknown; chain?: string };
   "task.failed": {
     status: "failed" | "cancelled";
     error: TaskError;
     output?: string;
     cancel?: { requested_at: number; stopped_at: number };
+    chain?: string;
   };
   /** Not from the wire: earlier events are not contiguous, and `first` comes next. */
   reset: { after: number; first: number };
