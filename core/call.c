@@ -102,6 +102,7 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
     c->hub = h;
     c->owner = who->owner;
     c->owner->refs++;
+    c->owner->n_calls++;
     c->quota = who->quota;
     c->quota->refs++;
     c->req = *req;
@@ -113,8 +114,8 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
         c->req.actor = c->rights->actor;
     if ((h->o.told || h->o.home) && who->from)
         c->from = xstrdup(str_of(who->from));
-    if (who->traceparent && c->req.verb == VERB_CHAT)
-        c->traceparent = xstrdup(str_of(who->traceparent));
+    if (who->trace && c->req.verb == VERB_CHAT)
+        c->trace = xstrdup(str_of(who->trace));
     c->reply = reply;
     c->arg = arg;
     c->replied = &replied;
@@ -152,6 +153,7 @@ static void done(struct call *c)
     exporting_free(c->exporting);
     if (c->conversation)
         conversation_unref(c->conversation);
+    c->owner->n_calls--;
     owner_unref(c->hub, c->owner);
     owner_unref(c->hub, c->quota);
     request_done(&c->req);
@@ -160,7 +162,7 @@ static void done(struct call *c)
     rights_unref(c->rights);
     free(c->request_key);
     free(c->from);
-    free(c->traceparent);
+    free(c->trace);
     free(c);
 }
 

@@ -36,7 +36,7 @@ struct asker {
     const char *from;        /* its address, or "operator"; NULL: nobody needs to know */
     struct rights *rights;   /* of its token; NULL: all of the owner's */
     int64_t expires_at_ms;   /* of its token; 0: never */
-    const char *traceparent; /* of the request's head; NULL: none */
+    const char *trace;       /* of the request's head (trace_put_head); NULL: none */
 };
 
 struct call {
@@ -46,7 +46,7 @@ struct call {
     int64_t expires_at_ms; /* of the asker's token */
     char *request_key;     /* as it is looked up, when that is not the request's own */
     char *from;            /* of the asker, when a hub tells of requests */
-    char *traceparent;     /* of a chat; NULL: none */
+    char *trace;           /* of a chat, as its asker has it */
     struct request req;
     struct session *session; /* where subscriptions go; NULL for HTTP, or when it has ended */
     call_reply_fn reply;     /* NULL when nobody waits for it any more */

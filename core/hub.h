@@ -88,9 +88,11 @@ struct hub_options {
     bool (*zone_read)(struct str name, struct buf *out);
     bool traced;        /* spans are made (core/task_trace.h) … */
     double trace_share; /* … of so many of the traces that begin here: 0 to 1 */
-    /* Called with each event of a task but its text, as it is staged.  NULL: nobody needs to
-     * know. */
-    void (*happened)(void *arg, const struct task *t, enum event_type event, struct str data);
+    /* Called with each event of a task but its text, as it is staged, and at a start with those
+     * that a task has behind it which may go on; at: the ts of those, in Unix ms, else 0.  NULL:
+     * nobody needs to know. */
+    void (*happened)(void *arg, const struct task *t, enum event_type event, struct str data,
+                     int64_t at);
 };
 
 enum hub_limit {
@@ -158,8 +160,10 @@ struct owner {
     struct map_node node;
     char *name;
     unsigned slot;
-    uint32_t refs;   /* sessions, tasks, conversations, requests */
-    uint32_t n_live; /* tasks */
+    uint32_t refs;       /* sessions, tasks, conversations, requests */
+    uint32_t n_sessions; /* of these: sessions that may hold nothing but this */
+    uint32_t n_calls;    /* requests that are being carried out */
+    uint32_t n_live;     /* tasks */
     uint32_t n_schedules;
     struct list schedules; /* by id */
     uint32_t n_grants;
@@ -232,11 +236,17 @@ static inline bool hub_serves(const struct hub *h, const struct owner *o)
 {
     return slots_has(&h->open, o->slot);
 }
-/* The open slots in which nothing lives: no session, no task, no reader.  Streams that are only
- * cached go. */
-void hub_find_idle(struct hub *h, struct slots *ret);
-/* Closes such slots: requests are refused, and nothing more is staged for their owners.  The caller
- * gives them away when what is staged already is committed (journal_wait). */
+/* Slots among these in which nothing lives but sessions that hold nothing: no task, no reader, no
+ * request.  Streams that are only cached, schedules and grants go along. */
+void hub_find_idle(struct hub *h, const struct slots *among, struct slots *ret);
+/* Slots among these that only readers and followers keep from being idle. */
+void hub_find_movable(struct hub *h, const struct slots *among, struct slots *ret);
+/* Refuses requests of their owners from now on; the rim closes their sessions. */
+void hub_close_slots(struct hub *h, const struct slots *slots);
+/* The opposite, before they are left. */
+void hub_reopen_slots(struct hub *h, const struct slots *slots);
+/* Closes idle slots: nothing more is staged for their owners.  The caller gives them away when what
+ * is staged already is committed (journal_wait). */
 void hub_leave(struct hub *h, const struct slots *slots);
 /* For queries of all owners; NULL: all slots. */
 static inline const struct slots *hub_slots(const struct hub *h)

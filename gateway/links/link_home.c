@@ -167,7 +167,7 @@ static void ask_hub(struct link *k, const struct link_frame *f, struct rights *r
     struct hub *h = k->links->o.hub;
     struct remote *r = f->number[0] ? find_remote(k, f->number[0]) : NULL;
     struct remote_call *rc = xcalloc(sizeof *rc);
-    char from[128], trace[128];
+    char from[128], trace[MAX_TRACE_HEAD + 1];
     rc->remote = r;
     rc->on.id = f->id;
     link_register(k, &k->requests, &k->all_requests, &rc->on);
@@ -184,7 +184,7 @@ static void ask_hub(struct link *k, const struct link_frame *f, struct rights *r
                               .from = from[0] ? from : NULL,
                               .rights = rights,
                               .expires_at_ms = (int64_t)f->number[1],
-                              .traceparent = trace[0] ? trace : NULL};
+                              .trace = trace[0] ? trace : NULL};
     struct call *c = hub_request(h, &who, req, remote_replied, rc);
     if (c)
         rc->call = c;
@@ -367,6 +367,16 @@ void home_turn(struct link *k)
         free_remote(list_item(node, struct remote, at));
     if (!link_is_full(k))
         home_drained(k);
+}
+
+void home_close_slots(struct link *k, const struct slots *slots)
+{
+    list_each (it, &k->all_sessions) {
+        struct session *s =
+            &container_of(list_item(it, struct on_link, all), struct remote, on)->session;
+        if (s->state == SESSION_OPEN && slots_has(slots, s->owner->slot))
+            session_close(s, CLOSE_GOING_AWAY);
+    }
 }
 
 uint32_t home_close_owner(struct link *k, struct str owner, enum close_code code, const char *why)
