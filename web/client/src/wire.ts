@@ -268,17 +268,19 @@ export interface ChatOptions {
   reply_to?: string;
   /** The user's message beside which this one goes, with the same history. */
   edit?: string;
+  /** Text of its events comes joined, at most once in so many milliseconds. */
+  rollup_ms?: number;
 }
 
 export interface RequestFields {
   chat: ChatOptions & { message: string | readonly Part[]; conversation_id?: string };
-  resume: TaskRef & { after?: number; coalesce?: boolean };
+  resume: TaskRef & { after?: number; coalesce?: boolean; rollup_ms?: number };
   unsubscribe: TaskRef;
   cancel: TaskRef & { tree?: boolean };
   cancel_all: ConversationRef;
   send: TaskRef & { content: string };
   respond: TaskRef & { input_id: string; answer: boolean | string };
-  open: ConversationRef & { limit?: number; follow?: boolean };
+  open: ConversationRef & { limit?: number; follow?: boolean; rollup_ms?: number };
   close: ConversationRef;
   watch: Record<never, never>;
   task: TaskRef;
