@@ -80,7 +80,8 @@ struct hub_options {
     /* Appends a token with these claims (members without braces), signed with the gateway's own
      * key; NULL: it has none, and nothing can be shared. */
     bool (*sign)(void *arg, struct str claims, struct buf *out);
-    void *arg; /* of these */
+    void *arg;                    /* of these */
+    chain_digest_fn chain_digest; /* NULL: tasks have no continuity proof */
     /* The way to owners who are served elsewhere; NULL: all are served here. */
     const struct home_port *home;
     /* Appends a file of the time zone database (proto/tz.h); NULL: there is only UTC. */
