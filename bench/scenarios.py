@@ -126,7 +126,7 @@ def storm(bench, small):
 
 def idle(bench, small):
     """Memory of a connection that follows a live task and hears nothing."""
-    figures = [Figure("memory per idle connection, PSS", "bytes", most=6144, of_ratio=False),
+    figures = [Figure("memory per idle connection, PSS", "bytes", most=2048, of_ratio=False),
                Figure("memory per idle connection, RSS", "bytes", of_ratio=False)]
     yield figures
     while True:
