@@ -51,6 +51,8 @@ static const verb_fn verbs[N_VERBS] = {
     [VERB_ARCHIVE] = verb_archive,
     [VERB_SEARCH] = verb_search,
     [VERB_FORK] = verb_fork,
+    [VERB_IMPORT] = verb_import,
+    [VERB_EXPORT] = verb_export,
 };
 
 /* --- rights ----------------------------------------------------------------------------------- */
@@ -112,8 +114,8 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
         c->req.actor = c->rights->actor;
     if ((h->o.told || h->o.home) && who->from)
         c->from = xstrdup(str_of(who->from));
-    if (who->traceparent && c->req.verb == VERB_CHAT)
-        c->traceparent = xstrdup(str_of(who->traceparent));
+    if (who->trace && c->req.verb == VERB_CHAT)
+        c->trace = xstrdup(str_of(who->trace));
     c->reply = reply;
     c->arg = arg;
     c->replied = &replied;
@@ -148,6 +150,7 @@ static void done(struct call *c)
     if (c->graft)
         c->conversation->grafting = NULL;
     graft_free(c->graft);
+    exporting_free(c->exporting);
     if (c->conversation)
         conversation_unref(c->conversation);
     c->owner->n_calls--;
@@ -159,7 +162,7 @@ static void done(struct call *c)
     rights_unref(c->rights);
     free(c->request_key);
     free(c->from);
-    free(c->traceparent);
+    free(c->trace);
     free(c);
 }
 

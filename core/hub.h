@@ -87,9 +87,11 @@ struct hub_options {
     bool (*zone_read)(struct str name, struct buf *out);
     bool traced;        /* spans are made (core/task_trace.h) … */
     double trace_share; /* … of so many of the traces that begin here: 0 to 1 */
-    /* Called with each event of a task but its text, as it is staged.  NULL: nobody needs to
-     * know. */
-    void (*happened)(void *arg, const struct task *t, enum event_type event, struct str data);
+    /* Called with each event of a task but its text, as it is staged, and at a start with those
+     * that a task has behind it which may go on; at: the ts of those, in Unix ms, else 0.  NULL:
+     * nobody needs to know. */
+    void (*happened)(void *arg, const struct task *t, enum event_type event, struct str data,
+                     int64_t at);
 };
 
 enum hub_limit {

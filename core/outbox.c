@@ -15,11 +15,8 @@ void outbox_put_message(const struct hub *h, struct buf *out, const char *type, 
     js_put_field(out, "type", str_of(type));
     js_put_int(out, "timestamp", at);
     struct task_trace trace;
-    if (task_trace_of(task->task_id, task->metadata, h->o.traced, h->o.trace_share, &trace)) {
-        js_put_raw(out, "traceparent", STR("\""));
-        traceparent_put(out, &trace.own);
-        buf_putc(out, '"');
-    }
+    if (task_trace_of(task->task_id, task->metadata, h->o.traced, h->o.trace_share, &trace))
+        trace_put_members(out, &trace.own);
     js_put_raw(out, "data", STR("{"));
     js_put_field(out, "owner", task->owner);
     js_put_raw(out, "task", STR(""));

@@ -36,7 +36,7 @@ void outbox_take(struct hub *h, int64_t key);
 unsigned outbox_slot(struct str body);
 /* Stages one entry. */
 void outbox_put(struct hub *h, struct str owner, struct str hook, struct str body);
-/* {"type":…,"timestamp":…,"data":…}, and the task's "traceparent" if it has one. */
+/* {"type":…,"timestamp":…,"data":…}, and the task's trace if it has one. */
 void outbox_put_message(const struct hub *h, struct buf *out, const char *type, int64_t at,
                         const struct task_record *task);
 const char *outbox_type(const struct task_record *task); /* of a task that has ended */

@@ -23,6 +23,7 @@ struct identity {
     char quota[64];        /* against whom its tasks count, when not the owner: all guests of one
                             * address count as one; "" for the owner */
     int64_t expires_at_ms; /* Unix ms; 0 for never */
+    bool later;            /* refused for now: the token may be good in a moment */
     bool is_admin;         /* an operator: the token has auth.admin_claim */
     struct buf token;      /* a guest's token for the client; empty for none; receiver frees */
     struct rights *rights; /* a reference, the receiver's; NULL: all of the owner's */

@@ -171,8 +171,8 @@ void session_hello(struct session *s, const struct request *r)
     struct identity who = {0};
     const char *wrong = identify(s, r, &who) ? why_not_same(s, &who) : who.error;
     if (wrong) {
-        session_push_error(s, ERR_UNAUTHORIZED, r->id, wrong);
-        session_close(s, CLOSE_UNAUTHORIZED);
+        session_push_error(s, who.later ? ERR_OVERLOADED : ERR_UNAUTHORIZED, r->id, wrong);
+        session_close(s, who.later ? CLOSE_TRY_LATER : CLOSE_UNAUTHORIZED);
         rights_unref(who.rights);
         buf_done(&who.token);
         return;

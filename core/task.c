@@ -292,7 +292,7 @@ uint64_t task_event(struct task *t, enum event_type event, struct str data)
         t->work->heard_ms = t->hub->clock.now_ms;
     journal_dirty(&t->hub->journal, t->stream, bytes);
     if (t->hub->o.happened && event != EVENT_TOKEN && event != EVENT_THINKING)
-        t->hub->o.happened(t->hub->o.arg, t, event, data);
+        t->hub->o.happened(t->hub->o.arg, t, event, data, 0);
     return seq;
 }
 

@@ -63,9 +63,9 @@ static struct str put_trace(const struct task *t, struct buf *out)
     if (!task_trace_of(task_id_of(t), task_field(t, FIELD_metadata), t->hub->o.traced,
                        t->hub->o.trace_share, &trace))
         return STR_NULL;
-    buf_puts(out, "{\"" METADATA_TRACE "\":\"");
-    traceparent_put(out, &trace.own);
-    buf_puts(out, "\"}");
+    buf_putc(out, '{');
+    trace_put_members(out, &trace.own);
+    buf_putc(out, '}');
     return buf_str(out);
 }
 

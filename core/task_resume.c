@@ -149,6 +149,8 @@ void task_past_event(struct task *t, const struct event_parts *event)
         p->stopped_at = p->stopped_at >= event->seq ? p->stopped_at : 0;
     if (event->event == EVENT_TOOL_CALL)
         task_past_call(t, event);
+    if (t->hub->o.happened && !is_text)
+        t->hub->o.happened(t->hub->o.arg, t, event->event, event->data, event->ts);
     count_questions(t, event);
     count_attempts(p, event);
     recall_budget(t, event);

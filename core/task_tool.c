@@ -394,12 +394,16 @@ void task_past_call(struct task *t, const struct event_parts *event)
     size_t i = 0;
     while (i < p->n_calls && p->calls[i].seq != event->seq)
         i++;
-    if (i < p->n_calls && js_parse(&doc, event->data.p, event->data.n, JS_OURS)) {
-        struct tool_use *use =
-            use_new(t, past_text(&doc, "name", &name), past_text(&doc, "call_id", &call_id),
-                    past_text(&doc, "arguments", &arguments), event->seq);
-        use->is_hidden = p->calls[i].flags & CALL_HIDDEN;
-        use->stands = p->calls[i].flags & CALL_STANDS;
+    if (js_parse(&doc, event->data.p, event->data.n, JS_OURS)) {
+        struct str tool = past_text(&doc, "name", &name);
+        struct str id = past_text(&doc, "call_id", &call_id);
+        tool_names_tell(&t->work->tool_names, id, tool); /* its result may leave the name out */
+        if (i < p->n_calls) {
+            struct tool_use *use =
+                use_new(t, tool, id, past_text(&doc, "arguments", &arguments), event->seq);
+            use->is_hidden = p->calls[i].flags & CALL_HIDDEN;
+            use->stands = p->calls[i].flags & CALL_STANDS;
+        }
     }
     js_done(&doc);
     buf_done(&name);

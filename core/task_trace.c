@@ -1,15 +1,10 @@
 #include "core/task_trace.h"
 
-static bool trace_caller(struct str metadata, struct trace_context *ret)
+static bool trace_caller(struct str metadata, struct trace_context *ret, char *room)
 {
     struct js_doc doc = {0};
-    bool found = false;
-    if (metadata.n && js_parse(&doc, metadata.p, metadata.n, JS_OURS) &&
-        js_type(&doc, 0) == JS_OBJECT) {
-        uint32_t node = js_get(&doc, 0, METADATA_TRACE);
-        found =
-            node && js_type(&doc, node) == JS_STRING && traceparent_read(js_raw(&doc, node), ret);
-    }
+    bool found = metadata.n && js_parse(&doc, metadata.p, metadata.n, JS_OURS) &&
+                 js_type(&doc, 0) == JS_OBJECT && trace_read_members(&doc, 0, ret, room);
     js_done(&doc);
     return found;
 }
@@ -17,8 +12,8 @@ static bool trace_caller(struct str metadata, struct trace_context *ret)
 bool task_trace_of(struct str task_id, struct str metadata, bool traced, double share,
                    struct task_trace *ret)
 {
-    struct trace_context own, caller;
-    *ret = (struct task_trace){.has_parent = trace_caller(metadata, &caller)};
+    struct trace_context own, caller = {0};
+    ret->has_parent = trace_caller(metadata, &caller, ret->state);
     if (!traced) {
         ret->own = caller;
         return ret->has_parent;
@@ -29,6 +24,7 @@ bool task_trace_of(struct str task_id, struct str metadata, bool traced, double 
         memcpy(own.trace_id, caller.trace_id, sizeof own.trace_id);
         memcpy(ret->parent_id, caller.span_id, sizeof ret->parent_id);
         own.sampled = caller.sampled;
+        own.state = caller.state;
     } else {
         own.sampled = trace_is_sampled(&own, share);
     }

@@ -1,8 +1,9 @@
 /* task_trace -- the trace that a task belongs to (proto/trace.h).
  *
- * Shape:    the caller's context, if there was one, is the member METADATA_TRACE of the task's
- *           metadata, so a restart knows it.  The task's own span is below that; without a caller
- *           its trace begins with the task, and its ids are the task's.
+ * Shape:    the caller's context, if there was one, is in two members of the task's metadata,
+ *           METADATA_TRACE and METADATA_TRACESTATE, so a restart knows it.  The task's own span is
+ *           below that; without a caller its trace begins with the task, and its ids are the
+ *           task's.
  * Thread:   loop.
  */
 #ifndef CORE_TASK_TRACE_H
@@ -12,7 +13,8 @@
 #include "proto/trace.h"
 
 struct task_trace {
-    struct trace_context own; /* what the task hands on */
+    struct trace_context own; /* what the task hands on; its state is below, so it is not copied */
+    char state[MAX_TRACESTATE];
     bool has_parent;
     unsigned char parent_id[8]; /* the caller's span */
 };

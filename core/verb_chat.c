@@ -167,28 +167,39 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     return ERR_NONE;
 }
 
-/* The members that the gateway adds to the request's metadata, which is how the task keeps them:
- * its budget; its caller's trace, unless the metadata have one. */
-static void put_added(const struct call *c, bool has_trace, struct buf *out)
+/* Adds the context of the request's head, unless the metadata have one; false: it does not. */
+static bool put_trace_of_head(const struct call *c, bool has_trace, struct buf *out)
 {
     struct trace_context caller;
-    if (c->req.budget.p)
-        js_put_raw(out, METADATA_BUDGET, c->req.budget);
-    if (!has_trace && c->traceparent && traceparent_read(str_of(c->traceparent), &caller))
-        js_put_field(out, METADATA_TRACE, str_of(c->traceparent));
+    struct str parent, state;
+    if (has_trace || !c->trace)
+        return false;
+    trace_split_head(str_of(c->trace), &parent, &state);
+    if (!traceparent_read(parent, &caller))
+        return false;
+    js_put_field(out, METADATA_TRACE, parent);
+    if (state.p)
+        js_put_field(out, METADATA_TRACESTATE, state);
+    return true;
 }
 
+/* The request's metadata with the members that the gateway adds, which is how the task keeps them:
+ * its budget, and its caller's trace. */
 static struct str put_metadata(const struct call *c, struct js_doc *doc, struct buf *out)
 {
     const struct request *r = &c->req;
-    if (!r->budget.p && !c->traceparent)
+    if (!r->budget.p && !c->trace)
         return r->metadata;
     bool given = r->metadata.p && js_parse(doc, r->metadata.p, r->metadata.n, JS_OURS);
     buf_putc(out, '{');
-    put_added(c, given && js_get(doc, 0, METADATA_TRACE), out);
+    if (r->budget.p)
+        js_put_raw(out, METADATA_BUDGET, r->budget);
+    bool has_head = put_trace_of_head(c, given && js_get(doc, 0, METADATA_TRACE), out);
     for (uint32_t i = given ? js_first(doc, 0) : 0; given && i < js_end(doc, 0);
          i = js_next(doc, i + 1)) {
         if (r->budget.p && js_is(doc, i, METADATA_BUDGET))
+            continue;
+        if (has_head && js_is(doc, i, METADATA_TRACESTATE))
             continue;
         if (out->len > 1)
             buf_putc(out, ',');

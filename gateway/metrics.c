@@ -594,5 +594,5 @@ static void metrics_table(struct server *s, const struct metric *m, size_t n, st
 void metrics_write(void *server, struct buf *out)
 {
     metrics_table(server, metrics, countof(metrics), out);
-    metrics_table(server, cluster_metrics, n_cluster_metrics, out);
+    metrics_table(server, more_metrics, n_more_metrics, out);
 }

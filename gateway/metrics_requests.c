@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "gateway/audited.h"
+#include "gateway/auth/jwks.h"
 #include "gateway/cluster/cluster.h"
 #include "gateway/traces/traces.h"
 
@@ -93,7 +94,27 @@ static void cluster_unknown(struct server *s, struct buf *out, const char *name)
     buf_putf(out, "%s %" PRIu64 "\n", name, s->hub.journal.n_unknown);
 }
 
-const struct metric cluster_metrics[] = {
+/* --- keys of an issuer ------------------------------------------------------------------------ */
+
+static void jwks_fetches(struct server *s, struct buf *out, const char *name)
+{
+    struct jwks_stats stats = jwks_stats(s->jwks);
+    buf_putf(out, "%s{outcome=\"ok\"} %" PRIu64 "\n", name, stats.fetched);
+    buf_putf(out, "%s{outcome=\"failed\"} %" PRIu64 "\n", name, stats.failed);
+}
+
+static void jwks_age(struct server *s, struct buf *out, const char *name)
+{
+    int64_t age = jwks_stats(s->jwks).age_ms;
+    buf_putf(out, "%s %.3f\n", name, age < 0 ? -1 : (double)age / 1000);
+}
+
+const struct metric more_metrics[] = {
+    {"holdfast_auth_key_fetches_total", COUNTER, "Fetches of auth.jwks_url, by outcome.",
+     jwks_fetches},
+    {"holdfast_auth_keys_age_seconds", GAUGE,
+     "Since the keys of auth.jwks_url came, as far as this process knows; -1: there are none.",
+     jwks_age},
     {"holdfast_cluster_nodes", GAUGE, "Gateways that share the store, by state.", cluster_nodes},
     {"holdfast_cluster_slots", GAUGE, "Slots of owners that are this gateway's, by state.",
      cluster_slots},
@@ -104,4 +125,4 @@ const struct metric cluster_metrics[] = {
     {"holdfast_cluster_unknown_outcomes_total", COUNTER,
      "Answers of the store that left it open whether a batch was committed.", cluster_unknown},
 };
-const size_t n_cluster_metrics = countof(cluster_metrics);
+const size_t n_more_metrics = countof(more_metrics);

@@ -12,6 +12,7 @@
 #include "gateway/agents/agents.h"
 #include "gateway/agents/exec_kept.h"
 #include "gateway/audited.h"
+#include "gateway/auth/jwks.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/base/zone.h"
@@ -21,6 +22,7 @@
 #include "gateway/fetch/fetch.h"
 #include "gateway/fetch/webhook.h"
 #include "gateway/files/files.h"
+#include "gateway/front/http_export.h"
 #include "gateway/front/http_files.h"
 #include "gateway/front/listener.h"
 #include "gateway/front/ws.h"
@@ -288,10 +290,11 @@ static bool open_audit(struct server *s)
     return s->audit;
 }
 
-static void on_happened(void *arg, const struct task *task, enum event_type event, struct str data)
+static void on_happened(void *arg, const struct task *task, enum event_type event, struct str data,
+                        int64_t at)
 {
     struct server *s = arg;
-    traces_happened(s->traces, task, event, data);
+    traces_happened(s->traces, task, event, data, at);
 }
 
 static bool open_hub(struct server *s)
@@ -480,6 +483,9 @@ static bool server_start(struct server *s)
     if (!s->neighbours || !open_hub(s))
         return false;
     s->hub_is_open = true;
+    if (s->config->auth.jwks_url)
+        s->jwks = jwks_open(&s->hub.clock, s->fetcher, s->config->auth.jwks_url, s->config->data);
+    auth_set_jwks(s->front.auth, s->jwks);
     workers_start(s->workers);
     if (s->config->n_workers > 0)
         worker_ws_open(&s->front, s->workers);
@@ -534,6 +540,7 @@ static void server_stop(struct server *s)
     front_close(&s->front);
     neighbours_close(s->neighbours);
     mcp_stop(s->mcp);
+    jwks_close(s->jwks);
     if (s->hub_is_open) {
         workers_stop(s->workers);
         hub_done(&s->hub);
@@ -567,6 +574,7 @@ int server_run(const struct config *config)
     s->front.write_metrics = metrics_write;
     s->front.drain = begin_drain;
     s->front.metrics_arg = s;
+    http_export_init(&s->front);
     faces_init(&s->front);
     s->front.max_sockets = descriptors_fit(&fitted);
     strays_adopt();

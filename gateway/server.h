@@ -23,6 +23,7 @@
 
 struct cluster;
 struct fetcher;
+struct jwks;
 struct files;
 struct kept;
 struct neighbours;
@@ -38,6 +39,7 @@ struct server {
     struct files *files;     /* NULL with the store in memory */
     struct lender lender;    /* of these */
     struct fetcher *fetcher; /* the agents' own requests */
+    struct jwks *jwks;       /* the issuer's keys; NULL: there is no auth.jwks_url */
     struct terminal terminal;
     struct mcp *mcp;
     struct kept *kept; /* programs that outlive us; NULL: none can */

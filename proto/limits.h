@@ -27,16 +27,17 @@
 #define MAX_GENERATIONS 1000                /* of tasks that start each other */
 #define MAX_METADATA (16 * 1024)            /* bytes of compact JSON */
 #define METADATA_BUDGET "holdfast_budget"   /* the member that keeps a task's budget */
-#define METADATA_TRACE "traceparent"        /* the member with its caller's context (W3C) */
-#define MAX_CONTEXT (256 * 1024)            /* likewise */
-#define MAX_OUTPUT (256 * 1024)             /* bytes of a task's output, and of its result */
-#define MAX_REPLY (256 * 1024)              /* bytes after which a list ends early */
-#define MAX_HISTORY (256 * 1024)            /* bytes of messages given to an agent */
-#define HISTORY_MESSAGES 10000              /* messages given to an agent */
-#define MAX_SIBLINGS 256                    /* ids in a message's siblings: the newest */
-#define MAX_THINK_TAG 32                    /* bytes of the name of a tag that encloses thoughts */
-#define MAX_OWNER 255                       /* bytes of a token's sub */
-#define MAX_SEARCH 256                      /* bytes of what is searched for */
+#define METADATA_TRACE "traceparent"        /* the members with its caller's context (W3C) */
+#define METADATA_TRACESTATE "tracestate"
+#define MAX_CONTEXT (256 * 1024) /* likewise */
+#define MAX_OUTPUT (256 * 1024)  /* bytes of a task's output, and of its result */
+#define MAX_REPLY (256 * 1024)   /* bytes after which a list ends early */
+#define MAX_HISTORY (256 * 1024) /* bytes of messages given to an agent */
+#define HISTORY_MESSAGES 10000   /* messages given to an agent */
+#define MAX_SIBLINGS 256         /* ids in a message's siblings: the newest */
+#define MAX_THINK_TAG 32         /* bytes of the name of a tag that encloses thoughts */
+#define MAX_OWNER 255            /* bytes of a token's sub */
+#define MAX_SEARCH 256           /* bytes of what is searched for */
 #define LIST_DEFAULT 50
 #define LIST_MAX 200
 #define MAX_ACK_IDS 1000            /* task ids in one ack */

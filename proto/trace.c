@@ -1,5 +1,8 @@
 #include "proto/trace.h"
 
+#include <stdlib.h>
+
+#include "proto/str.h"
 #include "proto/ulid.h"
 
 /* --- contexts --------------------------------------------------------------------------------- */
@@ -54,6 +57,7 @@ bool traceparent_read(struct str text, struct trace_context *ret)
     if (text.n > TRACEPARENT_LEN && (version == 0 || p[TRACEPARENT_LEN] != '-'))
         return false;
     ret->sampled = flags & 1;
+    ret->state = STR_NULL;
     return !id_is_zero(ret->trace_id, sizeof ret->trace_id) &&
            !id_is_zero(ret->span_id, sizeof ret->span_id);
 }
@@ -66,6 +70,161 @@ void traceparent_put(struct buf *out, const struct trace_context *context)
     trace_hex_put(out, context->span_id, sizeof context->span_id);
     buf_puts(out, context->sampled ? "-01" : "-00");
 }
+
+/* --- tracestate: section 3.3 ------------------------------------------------------------------ */
+
+#define MAX_STATE_MEMBERS 32
+#define LONG_STATE_MEMBER 128
+#define MAX_STATE_KEY 256 /* and of a value as many */
+
+static bool is_state_key(struct str key)
+{
+    for (size_t i = 0; i < key.n; i++) {
+        char c = key.p[i];
+        bool begins = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+        if (!begins && (i == 0 || !memchr("_-*/@", c, 5)))
+            return false;
+    }
+    return key.n >= 1 && key.n <= MAX_STATE_KEY;
+}
+
+static bool is_state_value(struct str value)
+{
+    for (size_t i = 0; i < value.n; i++)
+        if (value.p[i] < ' ' || value.p[i] > '~' || value.p[i] == '=')
+            return false;
+    return value.n >= 1 && value.n <= MAX_STATE_KEY;
+}
+
+/* The next member of the list, which may be empty. */
+static struct str state_next(struct str *list)
+{
+    const char *comma = memchr(list->p, ',', list->n);
+    size_t n = comma ? (size_t)(comma - list->p) : list->n;
+    struct str member = str_trim((struct str){list->p, n});
+    size_t used = comma ? n + 1 : n;
+    *list = (struct str){list->p + used, list->n - used};
+    return member;
+}
+
+static bool state_split(struct str text, struct str members[MAX_STATE_MEMBERS], size_t *ret_n)
+{
+    *ret_n = 0;
+    while (text.n > 0) {
+        struct str member = state_next(&text);
+        if (member.n == 0)
+            continue;
+        const char *sign = memchr(member.p, '=', member.n);
+        size_t key = sign ? (size_t)(sign - member.p) : 0;
+        if (*ret_n == MAX_STATE_MEMBERS || !is_state_key((struct str){member.p, key}) ||
+            !is_state_value((struct str){member.p + key + 1, member.n - key - 1}))
+            return false;
+        members[(*ret_n)++] = member;
+    }
+    return *ret_n > 0;
+}
+
+/* Which one goes first when there is too much: section 3.3.1.5. */
+static size_t state_least_wanted(const struct str *members, size_t n)
+{
+    for (size_t i = n; i > 0; i--)
+        if (members[i - 1].n > LONG_STATE_MEMBER)
+            return i - 1;
+    return n - 1;
+}
+
+static size_t state_bytes(const struct str *members, size_t n)
+{
+    size_t bytes = n ? n - 1 : 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += members[i].n;
+    return bytes;
+}
+
+struct str tracestate_read(struct str text, char room[MAX_TRACESTATE])
+{
+    struct str members[MAX_STATE_MEMBERS];
+    size_t n, used = 0;
+    if (!text.p || !state_split(text, members, &n))
+        return STR_NULL;
+    while (state_bytes(members, n) > MAX_TRACESTATE) {
+        size_t i = state_least_wanted(members, n--);
+        memmove(members + i, members + i + 1, (n - i) * sizeof *members);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0)
+            room[used++] = ',';
+        memcpy(room + used, members[i].p, members[i].n);
+        used += members[i].n;
+    }
+    return n ? (struct str){room, used} : STR_NULL;
+}
+
+/* --- as members of an object, and copies ------------------------------------------------------ */
+
+bool trace_read_members(const struct js_doc *doc, uint32_t object, struct trace_context *ret,
+                        char room[MAX_TRACESTATE])
+{
+    uint32_t node = js_get(doc, object, "traceparent");
+    if (!node || js_type(doc, node) != JS_STRING || !traceparent_read(js_raw(doc, node), ret))
+        return false;
+    uint32_t state = js_get(doc, object, "tracestate");
+    if (state && js_type(doc, state) == JS_STRING) {
+        struct buf text = {0};
+        js_value(doc, state, &text);
+        ret->state = tracestate_read(buf_str(&text), room);
+        buf_done(&text);
+    }
+    return true;
+}
+
+void trace_put_members(struct buf *out, const struct trace_context *context)
+{
+    js_put_raw(out, "traceparent", STR("\""));
+    traceparent_put(out, context);
+    buf_putc(out, '"');
+    if (context->state.p)
+        js_put_field(out, "tracestate", context->state);
+}
+
+void trace_put_head(struct buf *out, struct str parent, struct str state)
+{
+    char room[MAX_TRACESTATE];
+    state = tracestate_read(state, room);
+    buf_put(out, parent.p, parent.n < MAX_TRACEPARENT ? parent.n : MAX_TRACEPARENT);
+    if (state.p) {
+        buf_putc(out, '\n');
+        buf_putstr(out, state);
+    }
+}
+
+void trace_split_head(struct str head, struct str *ret_parent, struct str *ret_state)
+{
+    const char *end = memchr(head.p, '\n', head.n);
+    size_t n = end ? (size_t)(end - head.p) : head.n;
+    *ret_parent = (struct str){head.p, n};
+    *ret_state = end ? (struct str){end + 1, head.n - n - 1} : STR_NULL;
+}
+
+void trace_keep(struct trace_copy *to, const struct trace_context *context)
+{
+    to->is_there = context != NULL;
+    if (!context)
+        return;
+    to->context = *context;
+    if (context->state.p) {
+        to->state = xstrdup(context->state);
+        to->context.state = str_of(to->state);
+    }
+}
+
+void trace_drop(struct trace_copy *copy)
+{
+    free(copy->state);
+    *copy = (struct trace_copy){0};
+}
+
+/* --- ids -------------------------------------------------------------------------------------- */
 
 bool trace_of_task(struct str task_id, struct trace_context *ret)
 {
@@ -133,6 +292,8 @@ void span_begin(struct span_writer *w, struct buf *out, const struct trace_conte
     put_hex_field(out, "spanId", context->span_id, sizeof context->span_id);
     if (parent_id)
         put_hex_field(out, "parentSpanId", parent_id, 8);
+    if (context->state.p)
+        js_put_field(out, "traceState", context->state);
     js_put_field(out, "name", name);
     js_put_int(out, "kind", kind);
     put_nanos(out, "startTimeUnixNano", from_ms);

@@ -1,12 +1,14 @@
 /* trace -- W3C trace contexts, and spans as OTLP's JSON.
  *
- * Shape:    a context is 16 bytes of trace id, 8 bytes of span id and the sampled flag; its text is
- *           the header "traceparent" (W3C Trace Context, level 1, section 3.2).  A span is one
- *           object of ExportTraceServiceRequest in the JSON encoding (OTLP 1.x: ids as hexadecimal,
- *           64-bit numbers as text).
+ * Shape:    a context is 16 bytes of trace id, 8 bytes of span id and the sampled flag, whose text
+ *           is the header "traceparent" (W3C Trace Context, level 1, section 3.2), and what others
+ *           have put into "tracestate" (section 3.3), which is passed on as it came.  A span is
+ *           one object of ExportTraceServiceRequest in the JSON encoding (OTLP 1.x: ids as
+ *           hexadecimal, 64-bit numbers as text).
  * Thread:   any.
+ * Owns:     a context borrows its state; a copy owns it, until trace_drop.
  * Errors:   a text that is no traceparent is refused, and the caller begins a trace of its own
- *           (section 4.3).
+ *           (section 4.3).  A tracestate that cannot be read is dropped, and the trace goes on.
  */
 #ifndef PROTO_TRACE_H
 #define PROTO_TRACE_H
@@ -15,24 +17,24 @@
 
 #define TRACEPARENT_LEN 55   /* of version 00 */
 #define MAX_TRACEPARENT 256  /* bytes; later versions may be longer */
+#define MAX_TRACESTATE 512   /* bytes: as many must be passed on (section 3.3.1.5) */
 #define MAX_TRACE_EVENTS 128 /* of a span; later ones are counted only */
 
 struct trace_context {
     unsigned char trace_id[16], span_id[8];
     bool sampled;
+    struct str state; /* tracestate, of tracestate_read; NULL: none */
 };
 
-/* A copy that outlives what it was given; context NULL: there is none. */
+/* A copy that outlives what it was given. */
 struct trace_copy {
     struct trace_context context;
     bool is_there;
+    char *state; /* context.state is here */
 };
-static inline void trace_keep(struct trace_copy *to, const struct trace_context *context)
-{
-    to->is_there = context != NULL;
-    if (context)
-        to->context = *context;
-}
+/* to is zeroed; context NULL: there is none. */
+void trace_keep(struct trace_copy *to, const struct trace_context *context);
+void trace_drop(struct trace_copy *copy);
 static inline const struct trace_context *trace_kept(const struct trace_copy *copy)
 {
     return copy->is_there ? &copy->context : NULL;
@@ -40,6 +42,19 @@ static inline const struct trace_context *trace_kept(const struct trace_copy *co
 
 bool traceparent_read(struct str text, struct trace_context *ret) MUST_USE;
 void traceparent_put(struct buf *out, const struct trace_context *context);
+/* The members of a tracestate, without the space between them.  Of more than MAX_TRACESTATE bytes
+ * first members of over 128 bytes are left out, then the last ones.  NULL: it cannot be read. */
+struct str tracestate_read(struct str text, char room[MAX_TRACESTATE]) MUST_USE;
+
+/* The same as members of a JSON object: "traceparent", and "tracestate" if there is one. */
+bool trace_read_members(const struct js_doc *doc, uint32_t object, struct trace_context *ret,
+                        char room[MAX_TRACESTATE]) MUST_USE;
+void trace_put_members(struct buf *out, const struct trace_context *context);
+
+/* Both headers of a request as one text; state is NULL without a tracestate. */
+#define MAX_TRACE_HEAD (MAX_TRACEPARENT + 1 + MAX_TRACESTATE)
+void trace_put_head(struct buf *out, struct str parent, struct str state);
+void trace_split_head(struct str head, struct str *ret_parent, struct str *ret_state);
 
 /* The span of a task whose caller gave no context: the trace id is the task's ULID, whose last ten
  * bytes are random, and the span id its last eight.  So a restart finds both again. */

@@ -86,6 +86,57 @@ static void exec_free(struct run *run)
 
 /* --- start ------------------------------------------------------------------------------------ */
 
+static bool env_has(char *const *env, const char *name, size_t n)
+{
+    for (; env && *env; env++)
+        if (strncmp(*env, name, n) == 0)
+            return true;
+    return false;
+}
+
+/* Takes the value over, unless the settings have one of that name. */
+static size_t env_add(char **env, size_t n, const char *name, struct buf *value)
+{
+    struct buf text = {0};
+    size_t name_len = strlen(name);
+    if (!env_has(env, name, name_len) && value->len) {
+        buf_puts(&text, name);
+        buf_putstr(&text, buf_str(value));
+        buf_putc(&text, 0);
+        env[n++] = buf_take(&text);
+    }
+    buf_done(value);
+    return n;
+}
+
+/* The settings' environment, and the trace as OpenTelemetry's environment-variable carriers have
+ * it.  Those from *ret_own on are the caller's, like the array. */
+static char **env_with_trace(const struct exec_settings *s, const struct trace_context *trace,
+                             size_t *ret_own)
+{
+    struct buf parent = {0}, state = {0};
+    size_t n = 0;
+    while (s->env && s->env[n])
+        n++;
+    char **env = xcalloc((n + 3) * sizeof *env);
+    for (size_t i = 0; i < n; i++)
+        env[i] = s->env[i];
+    *ret_own = n;
+    traceparent_put(&parent, trace);
+    if (trace->state.p)
+        buf_putstr(&state, trace->state);
+    n = env_add(env, n, "TRACEPARENT=", &parent);
+    (void)env_add(env, n, "TRACESTATE=", &state);
+    return env;
+}
+
+static void env_done(char **env, size_t own)
+{
+    for (size_t i = own; env && env[i]; i++)
+        free(env[i]);
+    free(env);
+}
+
 /* In the folder that is the conversation's own, when the settings want it. */
 static bool exec_spawn(const struct exec_settings *s, const struct run_spec *spec,
                        const struct hold *hold, struct supervisor *ret, char *ret_error)
@@ -96,8 +147,12 @@ static bool exec_spawn(const struct exec_settings *s, const struct run_spec *spe
         if (!work)
             return false;
     }
-    struct supervisor_spec program = {s->command, s->env, work ? work : s->cwd, s->self, hold};
+    size_t own = 0;
+    char **env = spec->trace ? env_with_trace(s, spec->trace, &own) : NULL;
+    struct supervisor_spec program = {s->command, env ? env : s->env, work ? work : s->cwd, s->self,
+                                      hold};
     bool spawned = supervisor_spawn(&program, ret, ret_error);
+    env_done(env, own);
     free(work);
     return spawned;
 }

@@ -479,6 +479,7 @@ static void http_free(struct run *run)
     buf_done(&r->text);
     buf_done(&r->request);
     http_again_done(&r->again);
+    trace_drop(&r->trace);
     teller_done(&r->teller);
     stepper_close(&r->stepper, agent_http_on_closed);
 }

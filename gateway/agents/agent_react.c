@@ -454,6 +454,7 @@ static void react_free(struct run *run)
     react_calls_done(&r->calls);
     react_tools_done(&r->tools);
     react_again_free(r->recall);
+    trace_drop(&r->trace);
     talk_done(&r->talk);
     teller_done(&r->teller);
     stepper_close(&r->stepper, react_on_closed);

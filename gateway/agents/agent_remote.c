@@ -404,6 +404,7 @@ static void remote_free(struct run *run)
     buf_done(&r->why);
     buf_done(&r->noted);
     remote_done(&r->remote);
+    trace_drop(&r->trace);
     str_free(&r->session.owner);
     str_free(&r->session.conversation_id);
     uv_close((uv_handle_t *)&r->timer, remote_on_closed);

@@ -11,12 +11,8 @@ void run_line_put(struct buf *out, const struct run_spec *spec)
     js_put_raw(out, "history", spec->history.n ? spec->history : STR("[]"));
     js_put_raw(out, "parent", spec->parent.n ? spec->parent : STR("{}"));
     js_put_raw(out, "metadata", spec->metadata.n ? spec->metadata : STR("null"));
-    if (spec->trace) {
-        js_put_key(out, "traceparent");
-        buf_putc(out, '"');
-        traceparent_put(out, spec->trace);
-        buf_putc(out, '"');
-    }
+    if (spec->trace)
+        trace_put_members(out, spec->trace);
     if (spec->attempt > 1)
         js_put_int(out, "attempt", spec->attempt);
     buf_puts(out, "}\n");

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "gateway/auth/guest_key.h"
+#include "gateway/auth/jwks.h"
 #include "gateway/auth/jwt.h"
 #include "gateway/base/header_list.h"
 #include "gateway/config/config.h"
@@ -29,6 +30,8 @@ struct auth {
     char *issuer, *audience, *cookie, *admin_claim;
     struct jwt_key guest_key; /* without a secret: guests are not served */
     struct jwt_key own_key;   /* of shares and handovers; without a secret: there are none */
+    bool has_keys;            /* of somebody else: guests have names of their own */
+    struct jwks *jwks;        /* NULL: there is no set */
     size_t n_keys;
     struct jwt_key keys[];
 };
@@ -85,6 +88,7 @@ struct auth *auth_open(const struct config *config, const char *data_dir, struct
     auth->audience = auth_copy(config->auth.audience);
     auth->admin_claim = auth_copy(config->auth.admin_claim);
     auth->cookie = auth_copy(config->auth.cookie);
+    auth->has_keys = n_keys > 0 || config->auth.jwks_url;
     auth->n_keys = n_keys;
     for (size_t i = 0; i < n_keys; i++) {
         const struct config_key *key = &config->auth.keys[i];
@@ -116,6 +120,11 @@ void auth_close(struct auth *auth)
     free(auth->admin_claim);
     free(auth->cookie);
     free(auth);
+}
+
+void auth_set_jwks(struct auth *auth, struct jwks *jwks)
+{
+    auth->jwks = jwks;
 }
 
 bool auth_serves_guests(const struct auth *auth)
@@ -256,7 +265,7 @@ static const char *check_claims(const struct auth *auth, const struct jwt_key *k
     if (!take_rights(claims, ret))
         return "holdfast is not understood";
     /* Neither kind of key speaks for the owners of the other; the own one said whom before. */
-    if (auth->n_keys > 0 && !is_own &&
+    if (auth->has_keys && !is_own &&
         is_guest != is_guest_name((struct str){ret->owner, ret->owner_len}))
         return "sub is not for this key";
     ret->expires_at_ms = exp * 1000;
@@ -267,11 +276,29 @@ static const char *check_claims(const struct auth *auth, const struct jwt_key *k
 
 /* --- tokens ----------------------------------------------------------------------------------- */
 
+static const struct jwt_key *find_among(const struct jwt_key *keys, size_t n, const struct jwt *jwt)
+{
+    for (size_t i = 0; i < n; i++)
+        if (jwt_is_signed_by(jwt, &keys[i]))
+            return &keys[i];
+    return NULL;
+}
+
+static const struct jwt_key *set_of(const struct auth *auth, size_t *ret_n)
+{
+    *ret_n = 0;
+    return auth->jwks ? jwks_keys(auth->jwks, ret_n) : NULL;
+}
+
 static const struct jwt_key *find_key(const struct auth *auth, const struct jwt *jwt)
 {
-    for (size_t i = 0; i < auth->n_keys; i++)
-        if (jwt_is_signed_by(jwt, &auth->keys[i]))
-            return &auth->keys[i];
+    size_t n;
+    const struct jwt_key *set = set_of(auth, &n);
+    const struct jwt_key *key = find_among(auth->keys, auth->n_keys, jwt);
+    if (!key)
+        key = find_among(set, n, jwt);
+    if (key)
+        return key;
     if (auth_serves_guests(auth) && jwt_is_signed_by(jwt, &auth->guest_key))
         return &auth->guest_key;
     if (auth->own_key.secret && jwt_is_signed_by(jwt, &auth->own_key))
@@ -279,19 +306,39 @@ static const struct jwt_key *find_key(const struct auth *auth, const struct jwt 
     return NULL;
 }
 
-/* Why no key was found. */
-static const char *explain(const struct auth *auth, const struct jwt *jwt)
+static void look_among(const struct jwt_key *keys, size_t n, const struct jwt *jwt, bool *ret_known,
+                       bool *ret_fits)
 {
+    for (size_t i = 0; i < n; i++) {
+        bool named = jwt_may_be_of(jwt, keys[i].kid);
+        *ret_known = *ret_known || named;
+        *ret_fits = *ret_fits || (named && jwt_has_alg(jwt, keys[i].alg));
+    }
+}
+
+/* Whether the issuer may have published its key since.  A token of another one asks for nothing. */
+static bool may_be_soon(const struct auth *auth, const struct jwt *jwt)
+{
+    bool is_public =
+        jwt_has_alg(jwt, ALG_RS256) || jwt_has_alg(jwt, ALG_ES256) || jwt_has_alg(jwt, ALG_EDDSA);
+    return auth->jwks && is_public &&
+           (!auth->issuer || claim_is(&jwt->claims, "iss", auth->issuer)) && jwks_miss(auth->jwks);
+}
+
+/* Why no key was found. */
+static const char *explain(const struct auth *auth, const struct jwt *jwt, struct identity *ret)
+{
+    size_t n;
+    const struct jwt_key *set = set_of(auth, &n);
     bool guests = auth_serves_guests(auth), known = guests && jwt_may_be_of(jwt, GUEST_KID);
     bool fits = known && jwt_has_alg(jwt, ALG_HS256);
 
     if (fits && claim_is(&jwt->claims, "iss", GUEST_ISSUER))
         return UNKNOWN_GUEST;
-    for (size_t i = 0; i < auth->n_keys; i++) {
-        bool named = jwt_may_be_of(jwt, auth->keys[i].kid);
-        known = known || named;
-        fits = fits || (named && jwt_has_alg(jwt, auth->keys[i].alg));
-    }
+    look_among(auth->keys, auth->n_keys, jwt, &known, &fits);
+    look_among(set, n, jwt, &known, &fits);
+    if (!known)
+        ret->later = may_be_soon(auth, jwt);
     if (!known)
         return "unknown key";
     return fits ? "bad signature" : "wrong algorithm";
@@ -305,7 +352,7 @@ static const char *check_token(const struct auth *auth, struct str token, int64_
 
     if (!wrong) {
         const struct jwt_key *key = find_key(auth, &jwt);
-        wrong = key ? check_claims(auth, key, &jwt.claims, wall_ms, ret) : explain(auth, &jwt);
+        wrong = key ? check_claims(auth, key, &jwt.claims, wall_ms, ret) : explain(auth, &jwt, ret);
     }
     jwt_done(&jwt);
     return wrong;
@@ -358,7 +405,7 @@ static const struct jwt_key *signing_key(const struct auth *auth)
     for (size_t i = 0; i < auth->n_keys; i++)
         if (auth->keys[i].alg == ALG_HS256)
             return &auth->keys[i];
-    return auth->n_keys == 0 && auth_serves_guests(auth) ? &auth->guest_key : NULL;
+    return !auth->has_keys && auth_serves_guests(auth) ? &auth->guest_key : NULL;
 }
 
 bool auth_token(const struct auth *auth, struct str sub, int64_t ttl_s, int64_t wall_ms,
@@ -417,7 +464,9 @@ bool auth_check(const struct auth *auth, struct str hello_token, struct str bear
     if (!wrong)
         return true;
     rights_unref(ret->rights);
+    bool later = ret->later;
     memset(ret, 0, sizeof *ret);
+    ret->later = later;
     snprintf(ret->error, sizeof ret->error, "%s", wrong);
     return false;
 }

@@ -2,8 +2,8 @@
  *
  * Shape:    one function, auth_check, for WebSocket and HTTP alike.  Keys are read once and kept
  *           parsed; jwt.h knows a token's format, this file decides which tokens to believe.
- * Thread:   any; a struct auth is const after auth_open.
- * Owns:     its keys (wiped by auth_close).
+ * Thread:   any; a struct auth is const after auth_open.  With a set of keys (jwks.h): loop.
+ * Owns:     its keys (wiped by auth_close); a set stays the caller's.
  * Errors:   auth_open lists all faults, one a line, in the form of config.h.  auth_check puts a few
  *           words into identity.error, never any part of the token: they are for the log, not for
  *           the client.
@@ -15,6 +15,7 @@
 
 struct config;
 struct auth;
+struct jwks;
 
 #define GUEST_PREFIX "guest-"
 #define UNKNOWN_GUEST \
@@ -26,13 +27,15 @@ struct auth;
 struct auth *auth_open(const struct config *config, const char *data_dir, struct buf *ret_faults)
     MUST_USE;
 void auth_close(struct auth *auth);
+/* The set counts beside its keys from now on. */
+void auth_set_jwks(struct auth *auth, struct jwks *jwks);
 
 /* Identifies the client.  Exactly one token counts: hello.token, or the bearer, or the cookie's
  * value, in this order; each is STR_NULL when absent ("" is a token, and a bad one).  Without any
  * token, and if guests are served: a new guest with a token of its own in ret->token (HTTP creates
  * no guests: do not call this without a token). ret->expires_at_ms is the token's exp; the token is
  * accepted for TOKEN_LEEWAY_S more.  When ret->error begins with UNKNOWN_GUEST, the client may
- * start anew without a token. */
+ * start anew without a token.  ret->later: its key is not known yet, but may be soon. */
 bool auth_check(const struct auth *auth, struct str hello_token, struct str bearer,
                 struct str cookie, int64_t wall_ms, struct identity *ret) MUST_USE;
 

@@ -69,6 +69,8 @@ TABLE(auth_key_table, auth_key_keys);
 
 static const struct key auth_keys[] = {
     {"keys", "keys that verify tokens", LIST(auth.keys, auth.n_keys, auth_key_table, 64)},
+    {"jwks_url", "where the issuer publishes its keys (a JWK set), beside the keys above",
+     URL(config, auth.jwks_url)},
     {"issuer", "required iss of tokens", TEXT(config, auth.issuer, 1024)},
     {"audience", "required aud of tokens, or one entry of it", TEXT(config, auth.audience, 1024)},
     {"cookie", "name of the cookie that may carry a token", TEXT(config, auth.cookie, 128)},

@@ -441,6 +441,13 @@ static void add_trace(struct fetch *f, const struct trace_context *trace)
     traceparent_put(&header, trace);
     buf_putc(&header, 0);
     f->headers = curl_slist_append(f->headers, header.bytes);
+    if (trace->state.p) {
+        buf_clear(&header);
+        buf_puts(&header, "tracestate: ");
+        buf_putstr(&header, trace->state);
+        buf_putc(&header, 0);
+        f->headers = curl_slist_append(f->headers, header.bytes);
+    }
     buf_done(&header);
 }
 

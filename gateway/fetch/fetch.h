@@ -55,7 +55,7 @@ struct fetch_request {
     const char *const *headers;        /* "Name: value", followed by a NULL; NULL for none */
     struct str body;                   /* posted; p NULL: GET */
     const char *wanted;                /* name of a header of the reply; NULL for none */
-    const struct trace_context *trace; /* told as traceparent; NULL: none */
+    const struct trace_context *trace; /* told in headers; NULL: none */
 };
 
 struct fetch_head {

@@ -271,11 +271,10 @@ static const struct fetch_events webhook_events = {webhook_on_head, webhook_on_b
 
 /* What the message says of its task's trace; NULL: nothing. */
 static const struct trace_context *message_trace(struct js_doc *doc, struct str message,
-                                                 struct trace_context *to)
+                                                 struct trace_context *to, char *room)
 {
-    uint32_t node =
-        js_parse(doc, message.p, message.n, JS_OURS) ? js_get(doc, 0, "traceparent") : 0;
-    bool given = node && js_type(doc, node) == JS_STRING && traceparent_read(js_raw(doc, node), to);
+    bool given =
+        js_parse(doc, message.p, message.n, JS_OURS) && trace_read_members(doc, 0, to, room);
     return given ? to : NULL;
 }
 
@@ -284,16 +283,15 @@ static void start_post(struct entry *e, const char *url, const char *const *head
 {
     struct hook *h = e->hook;
     struct trace_context trace;
+    char state[MAX_TRACESTATE];
     list_remove(&e->node);
     list_push(&h->flying, &e->node);
     h->n_flying++;
-    e->fetch =
-        fetch_start(h->all->fetcher, &h->options,
-                    &(struct fetch_request){.url = url,
-                                            .headers = headers,
-                                            .body = body,
-                                            .trace = message_trace(&h->all->doc, message, &trace)},
-                    &webhook_events, e);
+    struct fetch_request request = {.url = url,
+                                    .headers = headers,
+                                    .body = body,
+                                    .trace = message_trace(&h->all->doc, message, &trace, state)};
+    e->fetch = fetch_start(h->all->fetcher, &h->options, &request, &webhook_events, e);
 }
 
 /* To the server that the entry itself names; it has no secret to be signed with. False: the entry

@@ -49,6 +49,7 @@ struct exchange_kind {
      * known, and nothing of the body was read; then a piece. */
     void (*head)(struct exchange *x);
     void (*piece)(struct exchange *x, const char *bytes, size_t n);
+    bool is_homes; /* it is answered at the owner's home alone (relay.h) */
     /* Writes the answer by itself, once x->sends is set; as a callback of libwebsockets. */
     int (*writable)(struct exchange *x);
 };
@@ -90,7 +91,7 @@ struct exchange {
     struct owner *owner, *quota;
     struct rights *rights; /* a reference; NULL: all of the owner's */
     char from[NET_TEXT];   /* its address, or "operator" */
-    char *traceparent;     /* of its head; NULL: none */
+    char *trace;           /* of its head, as struct asker has it */
     int64_t expires_at_ms;
     struct call *call;          /* in progress */
     struct admin_wait *waiting; /* the same, for a request of the operator */
@@ -125,7 +126,7 @@ static inline struct asker http_asker(struct exchange *x)
                           .from = x->from,
                           .rights = x->rights,
                           .expires_at_ms = x->expires_at_ms,
-                          .traceparent = x->traceparent};
+                          .trace = x->trace};
 }
 
 /* Whether the path belongs to the API. */

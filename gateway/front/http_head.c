@@ -13,6 +13,11 @@ static bool is_own_token(const char *name, enum lws_token_indexes *ret)
         const char *name;
         enum lws_token_indexes token;
     } known[] = {
+        {"authorization:", WSI_TOKEN_HTTP_AUTHORIZATION},
+        {"cookie:", WSI_TOKEN_HTTP_COOKIE},
+        {"host:", WSI_TOKEN_HOST},
+        {"origin:", WSI_TOKEN_ORIGIN},
+        {"content-length:", WSI_TOKEN_HTTP_CONTENT_LENGTH},
         {"if-none-match:", WSI_TOKEN_HTTP_IF_NONE_MATCH},
         {"if-range:", WSI_TOKEN_HTTP_IF_RANGE},
         {"range:", WSI_TOKEN_HTTP_RANGE},
@@ -44,6 +49,20 @@ char *http_head_value(struct lws *wsi, const char *name)
     memmove(value, text.p, text.n);
     value[text.n] = 0;
     return value;
+}
+
+char *http_trace(struct lws *wsi)
+{
+    struct buf head = {0};
+    char *parent = http_head_value(wsi, "traceparent:");
+    char *state = parent ? http_head_value(wsi, "tracestate:") : NULL;
+    if (parent) {
+        trace_put_head(&head, str_of(parent), str_of(state));
+        buf_putc(&head, 0);
+    }
+    free(parent);
+    free(state);
+    return parent ? buf_take(&head) : NULL;
 }
 
 bool http_value_is_json(struct str v)

@@ -13,6 +13,8 @@
 /* The header's value, by its name in lower case with the colon, without the blanks around it; NULL
  * when absent.  The caller frees it. */
 char *http_head_value(struct lws *wsi, const char *name);
+/* Its trace context (trace_put_head), which the caller frees; NULL: it has no traceparent. */
+char *http_trace(struct lws *wsi);
 /* Whether a value of a query is a number, true or false, as JSON has them. */
 bool http_value_is_json(struct str v);
 bool http_head_is_json(struct lws *wsi);

@@ -167,7 +167,7 @@ static void ask_hub(struct link *k, const struct link_frame *f, struct rights *r
     struct hub *h = k->links->o.hub;
     struct remote *r = f->number[0] ? find_remote(k, f->number[0]) : NULL;
     struct remote_call *rc = xcalloc(sizeof *rc);
-    char from[128], trace[128];
+    char from[128], trace[MAX_TRACE_HEAD + 1];
     rc->remote = r;
     rc->on.id = f->id;
     link_register(k, &k->requests, &k->all_requests, &rc->on);
@@ -184,7 +184,7 @@ static void ask_hub(struct link *k, const struct link_frame *f, struct rights *r
                               .from = from[0] ? from : NULL,
                               .rights = rights,
                               .expires_at_ms = (int64_t)f->number[1],
-                              .traceparent = trace[0] ? trace : NULL};
+                              .trace = trace[0] ? trace : NULL};
     struct call *c = hub_request(h, &who, req, remote_replied, rc);
     if (c)
         rc->call = c;

@@ -529,6 +529,7 @@ static void call_stop(struct tool_job *job)
     buf_done(&job->inputs);
     buf_done(&job->responses);
     buf_done(&job->request_state);
+    trace_drop(&job->trace);
     free(job->arguments);
     free(job->task_id);
     free(job);

@@ -35,7 +35,9 @@ struct resumed_at {
 struct traced {
     struct map_node node;
     char task_id[TASK_ID_LEN + 1];
-    struct task_trace trace;
+    struct trace_copy own;
+    bool has_parent;
+    unsigned char parent_id[8];
     struct list open; /* of struct open_span */
     struct resumed_at *resumed;
     size_t n_resumed;
@@ -85,6 +87,7 @@ static void traced_free(struct map_node *node, void *arg)
     (void)arg;
     while (!list_is_empty(&e->open))
         open_free(list_item(e->open.next, struct open_span, node));
+    trace_drop(&e->own);
     free(e->resumed);
     free(e);
 }
@@ -170,7 +173,9 @@ static struct traced *traced_add(struct traces *t, struct str task_id, struct st
         return NULL;
     struct traced *e = xcalloc(sizeof *e);
     memcpy(e->task_id, task_id.p, TASK_ID_LEN);
-    e->trace = trace;
+    trace_keep(&e->own, &trace.own);
+    e->has_parent = trace.has_parent;
+    memcpy(e->parent_id, trace.parent_id, sizeof e->parent_id);
     list_init(&e->open);
     map_put(&t->tasks, &e->node);
     return e;
@@ -178,8 +183,8 @@ static struct traced *traced_add(struct traces *t, struct str task_id, struct st
 
 static void child_of(const struct traced *e, const struct open_span *o, struct trace_context *ret)
 {
-    *ret = e->trace.own;
-    trace_child_id(&e->trace.own, str_of(o->id), ret->span_id);
+    *ret = e->own.context;
+    trace_child_id(&e->own.context, str_of(o->id), ret->span_id);
 }
 
 static void put_open(struct traces *t, const struct traced *e, const struct open_span *o,
@@ -192,8 +197,8 @@ static void put_open(struct traces *t, const struct traced *e, const struct open
         return;
     child_of(e, o, &own);
     buf_putf(&name, o->asks ? "ask %s" : "execute_tool %s", o->name);
-    span_begin(&w, &t->spans, &own, e->trace.own.span_id, buf_str(&name), SPAN_INTERNAL, o->from_ms,
-               t->hub->clock.wall_ms);
+    span_begin(&w, &t->spans, &own, e->own.context.span_id, buf_str(&name), SPAN_INTERNAL,
+               o->from_ms, t->hub->clock.wall_ms);
     span_text(&w, "holdfast.task.id", str_of(e->task_id));
     if (o->asks) {
         span_text(&w, "holdfast.input.id", str_of(o->id));
@@ -217,49 +222,61 @@ static char *event_member(struct traces *t, const char *key)
     return buf_take(&text);
 }
 
-static void open_one(struct traces *t, struct traced *e, bool asks)
+static struct open_span *open_find(const struct traced *e, const char *id, bool asks)
 {
+    list_each (at, &e->open) {
+        struct open_span *o = list_item(at, struct open_span, node);
+        if (o->asks == asks && strcmp(o->id, id) == 0)
+            return o;
+    }
+    return NULL;
+}
+
+/* id is passed on.  A call that is made again after a restart is under way already. */
+static void open_one(struct traces *t, struct traced *e, char *id, bool asks, int64_t at)
+{
+    if (open_find(e, id, asks)) {
+        free(id);
+        return;
+    }
     struct open_span *o = xcalloc(sizeof *o);
-    *o = (struct open_span){.id = event_member(t, asks ? "input_id" : "call_id"),
-                            .name = event_member(t, asks ? "kind" : "name"),
-                            .asks = asks,
-                            .from_ms = t->hub->clock.wall_ms};
+    *o = (struct open_span){
+        .id = id, .name = event_member(t, asks ? "kind" : "name"), .asks = asks, .from_ms = at};
     list_push(&e->open, &o->node);
 }
 
-static void end_one(struct traces *t, struct traced *e, bool asks)
+/* One that ended before a restart was told then. */
+static void end_one(struct traces *t, struct traced *e, const char *id, bool asks, bool is_past)
 {
-    char *id = event_member(t, asks ? "input_id" : "call_id");
+    struct open_span *o = open_find(e, id, asks);
     uint32_t failed = asks ? 0 : js_get(&t->doc, 0, "is_error");
     bool is_error = failed && js_type(&t->doc, failed) == JS_TRUE;
-    list_each (at, &e->open) {
-        struct open_span *o = list_item(at, struct open_span, node);
-        if (o->asks != asks || strcmp(o->id, id) != 0)
-            continue;
+    if (!o)
+        return;
+    if (!is_past)
         put_open(t, e, o, is_error ? STR("the tool failed") : STR_NULL);
-        open_free(o);
-        break;
-    }
-    free(id);
+    open_free(o);
 }
 
 void traces_happened(struct traces *t, const struct task *task, enum event_type event,
-                     struct str data)
+                     struct str data, int64_t at)
 {
-    if (event == EVENT_TASK_CREATED) {
-        (void)traced_add(t, task_id_of(task), task_field(task, FIELD_metadata));
-        return;
-    }
+    bool is_past = at != 0;
     bool begins = event == EVENT_TOOL_CALL || event == EVENT_INPUT_REQUIRED;
     bool ends = event == EVENT_TOOL_RESULT || event == EVENT_INPUT_RECEIVED;
-    struct traced *e = begins || ends ? traced_find(t, task_id_of(task)) : NULL;
-    if (!e || !js_parse(&t->doc, data.p, data.n, JS_OURS))
+    struct traced *e = traced_find(t, task_id_of(task));
+    if (!e && (event == EVENT_TASK_CREATED || (begins && is_past)))
+        e = traced_add(t, task_id_of(task), task_field(task, FIELD_metadata));
+    if (!e || (!begins && !ends) || !js_parse(&t->doc, data.p, data.n, JS_OURS))
         return;
     bool asks = event == EVENT_INPUT_REQUIRED || event == EVENT_INPUT_RECEIVED;
-    if (begins)
-        open_one(t, e, asks);
-    else
-        end_one(t, e, asks);
+    char *id = event_member(t, asks ? "input_id" : "call_id");
+    if (begins) {
+        open_one(t, e, id, asks, is_past ? at : t->hub->clock.wall_ms);
+    } else {
+        end_one(t, e, id, asks, is_past);
+        free(id);
+    }
 }
 
 void traces_resumed(struct traces *t, const struct task_record *rec, unsigned attempt)
@@ -298,8 +315,8 @@ static void put_task_span(struct traces *t, const struct traced *e, const struct
         return;
     buf_puts(&name, "invoke_agent ");
     buf_putstr(&name, rec->agent);
-    span_begin(&w, &t->spans, &e->trace.own, e->trace.has_parent ? e->trace.parent_id : NULL,
-               buf_str(&name), rec->parent_task_id.p ? SPAN_INTERNAL : SPAN_SERVER, rec->created_at,
+    span_begin(&w, &t->spans, &e->own.context, e->has_parent ? e->parent_id : NULL, buf_str(&name),
+               rec->parent_task_id.p ? SPAN_INTERNAL : SPAN_SERVER, rec->created_at,
                rec->state.completed_at);
     span_text(&w, "gen_ai.operation.name", STR("invoke_agent"));
     span_text(&w, "gen_ai.agent.name", rec->agent);
@@ -315,7 +332,11 @@ static void put_task_span(struct traces *t, const struct traced *e, const struct
 
 void traces_reported(struct traces *t, const struct task_record *rec)
 {
-    struct traced *e = status_is_terminal(rec->state.status) ? traced_find(t, rec->task_id) : NULL;
+    if (!status_is_terminal(rec->state.status))
+        return;
+    struct traced *e = traced_find(t, rec->task_id);
+    if (!e) /* it is not sampled, or ends at a start */
+        e = traced_add(t, rec->task_id, rec->metadata);
     if (!e)
         return;
     list_each (at, &e->open)

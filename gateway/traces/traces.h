@@ -38,9 +38,10 @@ struct traces_stats {
 struct traces *traces_open(uv_loop_t *loop, struct hub *hub, struct fetcher *fetcher,
                            const struct config *config, struct secrets *hidden, char *ret_error,
                            size_t n) MUST_USE;
-/* An event of a task (core/hub.h, happened), a resumption, a record that was reported. */
+/* An event of a task (core/hub.h, happened): what one that goes on had under way at a restart is
+ * told when it ends, from its beginning.  A resumption, a record that was reported. */
 void traces_happened(struct traces *t, const struct task *task, enum event_type event,
-                     struct str data);
+                     struct str data, int64_t at);
 void traces_resumed(struct traces *t, const struct task_record *rec, unsigned attempt);
 void traces_reported(struct traces *t, const struct task_record *rec);
 

@@ -88,11 +88,8 @@ static void put_meta(struct buf *out, const struct mcp_request_form *f)
     js_put_raw(out, "_meta", STR("{"));
     if (f->wants_progress)
         js_put_int(out, "progressToken", f->id);
-    if (f->trace) {
-        js_put_raw(out, "traceparent", STR("\""));
-        traceparent_put(out, f->trace);
-        buf_putc(out, '"');
-    }
+    if (f->trace)
+        trace_put_members(out, f->trace);
     if (f->era == MCP_MODERN) {
         js_put_field(out, MCP_META "protocolVersion", STR(MCP_MODERN_VERSION));
         js_put_raw(out, MCP_META "clientCapabilities", STR(CAPABILITIES "," TASKS "}"));

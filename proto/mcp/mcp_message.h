@@ -60,7 +60,7 @@ struct mcp_request_form {
     const char *method;
     struct str params;                 /* members, without braces; "" for none */
     bool wants_progress;               /* its token is the id */
-    const struct trace_context *trace; /* "traceparent" of its _meta; NULL: none */
+    const struct trace_context *trace; /* in its _meta; NULL: none */
 };
 void mcp_put_request(struct buf *out, const struct mcp_request_form *form);
 void mcp_put_initialize(struct buf *out, int64_t id, const char *version);

@@ -50,6 +50,7 @@ def whole(client, task):
 
 
 def test_each_has_a_share_and_refuses_the_owners_of_others(cluster):
+    cluster.lease_s = nodes.LONG_LEASE_S
     one, two, three = cluster.start("one", "two", "three")
     for name, gateway in cluster.gateways.items():
         owner, = cluster.owners_at(name, 1)
@@ -154,6 +155,7 @@ def test_one_that_was_stopped_for_longer_than_its_lease_says_nothing_more(cluste
 
 
 def test_one_that_ends_gives_its_slots_at_once(cluster):
+    cluster.lease_s = nodes.LONG_LEASE_S
     one, two = cluster.start("one", "two")
     owner, = cluster.owners_at("one", 1)
     with client_of(one, owner) as client:
@@ -167,6 +169,7 @@ def test_one_that_ends_gives_its_slots_at_once(cluster):
 
 
 def test_one_that_comes_back_on_its_folder_keeps_its_slots(cluster):
+    cluster.lease_s = nodes.LONG_LEASE_S
     one, two = cluster.start("one", "two")
     owner, = cluster.owners_at("one", 1)
     with client_of(one, owner) as client:
@@ -291,6 +294,7 @@ def test_users_who_are_connected_go_along(cluster):
 
 
 def test_one_that_drains_gives_what_is_idle_and_keeps_what_lives(cluster):
+    cluster.lease_s = nodes.LONG_LEASE_S
     cluster.config = {"drain_s": 120}
     one, two = cluster.start("one", "two")
     busy, idle = cluster.owners_at("one", 2)
@@ -310,12 +314,12 @@ def test_one_that_drains_gives_what_is_idle_and_keeps_what_lives(cluster):
     assert not any("event=taken_over" in line for line in two.log)
 
 
-def test_kept_agents_go_on_where_they_are_and_nowhere_else(cluster):
-    """Back before the lease is over the gateway finds its agents; taken over meanwhile, their tasks have ended, and the
-    agents are ended when it comes back."""
-    one, two = cluster.start("one", "two", lasting=True)
+def test_kept_agents_go_on_where_they_are(cluster):
+    """Back before the lease is over, the gateway finds its agents."""
+    cluster.lease_s = nodes.LONG_LEASE_S
+    one, _ = cluster.start("one", "two", lasting=True)
     owner, = cluster.owners_at("one", 1)
-    go_on, never = one.path("go-on"), one.path("never")
+    go_on = one.path("go-on")
     with client_of(one, owner) as client:
         task = client.chat({"token": "before"}, {"wait": go_on}, {"token": "after"})
         client.event(task, "token")
@@ -326,7 +330,14 @@ def test_kept_agents_go_on_where_they_are_and_nowhere_else(cluster):
         events = whole(client, task)
         assert [e["event"] for e in events if e["event"].startswith("task.")] == [
             "task.created", "task.started", "task.resumed", "task.completed"]
-        lost = client.chat({"token": "before"}, {"wait": never})
+
+
+def test_kept_agents_go_on_nowhere_else(cluster):
+    """Taken over meanwhile, their tasks have ended, and the agents are ended when it comes back."""
+    one, _ = cluster.start("one", "two", lasting=True)
+    owner, = cluster.owners_at("one", 1)
+    with client_of(one, owner) as client:
+        lost = client.chat({"token": "before"}, {"wait": one.path("never")})
         client.event(lost, "token")
         one.kill()
     with at_home(cluster, owner, "one") as client:

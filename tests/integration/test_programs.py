@@ -74,7 +74,7 @@ def gateway(aimock, tmp_path_factory):
         {"name": "codex", "kind": "exec", "form": "codex", "env": env, "idle_timeout_s": LONG_S,
          "command": [NODE, CODEX, "exec", "-s", "danger-full-access"]},
     ]
-    acp_env = environ(tmp_path_factory.mktemp("home"), aimock, 'approval_policy = "untrusted"')
+    acp_env = environ(tmp_path_factory.mktemp("home"), aimock, 'approval_policy = "untrusted"\nsandbox_mode = "danger-full-access"')
     os.chmod(CODEX_ACP, 0o755)  # it comes without
     agents += [
         {"name": "claude-acp", "kind": "acp", "env": acp_env, "idle_timeout_s": LONG_S,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import model_server as m
-from gateway import Gateway, wait_until
+from gateway import Gateway, script_agent, wait_until
 from holdfast import Client, ids, new_id, program
 from mcp_kit import agent, gateway_of, heard, of, scripted, steps, turn
 from model_server import CLOSE, DONE, ModelServer, answer, call, finish, reply, text
@@ -14,6 +14,8 @@ from test_metrics import scrape
 CALLER = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
 TRACEPARENT = f"00-{CALLER}-{PARENT}-01"
+STATE = 'rojo=00f067aa0ba902b7,congo=t61"rcWkgMzE'
+CONTEXT = {"traceparent": TRACEPARENT, "tracestate": STATE}
 
 
 class Collector(ModelServer):
@@ -63,10 +65,14 @@ def said(event, **data):
     return {"line": {"event": event, "data": data}}
 
 
+def dump(path):
+    wait_until(path.exists, "what the agent got")
+    return json.loads(path.read_text())
+
+
 def handed(path):
     """The context in the run line that the agent dumped."""
-    wait_until(path.exists, "the run line")
-    return json.loads(path.read_text())["run"].get("traceparent")
+    return dump(path)["run"].get("traceparent")
 
 
 def traced(collector, **more):
@@ -102,19 +108,61 @@ def test_trace_of_a_task_is_its_own_with_its_calls_and_questions(collector):
 
 def test_trace_of_the_caller_goes_on_in_the_task_its_run_and_its_child(collector, tmp_path):
     with Gateway(traced(collector)) as gateway, Client(gateway) as client:
-        head = {"Authorization": "Bearer " + client.token, "Content-Type": "application/json", "traceparent": TRACEPARENT}
+        head = {"Authorization": "Bearer " + client.token, "Content-Type": "application/json", **CONTEXT}
         dumped = tmp_path / "run"
         body = {"message": program({"dump": str(dumped)}, {"call": "spawn", "call_id": "s", "agent": "script",
                                                            "input": program({"token": "child"})})}
         status, _, answer = gateway.http("POST", f"/v1/conversations/{new_id()}/tasks", json.dumps(body), head)
         task = json.loads(answer)["task"]
-        assert status == 201 and task["metadata"]["traceparent"] == TRACEPARENT
+        assert status == 201 and task["metadata"] == CONTEXT
         whole, _ = collector.wait(task)
         assert (whole["traceId"], whole["parentSpanId"]) == (CALLER, PARENT)
         wait_until(lambda: len(collector.spans()) == 2, "the child's")
         child = [s for s in collector.spans() if s is not whole and s["spanId"] != whole["spanId"]][0]
         assert (child["traceId"], child["parentSpanId"], child["kind"]) == (CALLER, whole["spanId"], 1)
-        assert handed(dumped) == f"00-{CALLER}-{whole['spanId']}-01"
+        own = {"traceparent": f"00-{CALLER}-{whole['spanId']}-01", "tracestate": STATE}
+        got = dump(dumped)
+        assert {key: got["run"][key] for key in own} == own
+        assert {key: got["environ"][key.upper()] for key in own} == own
+        assert whole["traceState"] == child["traceState"] == STATE
+
+
+def test_trace_in_the_environment_is_the_agents_own_when_it_has_one(tmp_path):
+    config = {"agents": [script_agent(default=True, env={"TRACEPARENT": "mine"})]}
+    with Gateway(config) as gateway, Client(gateway) as client:
+        for i, given in enumerate((CONTEXT, {"traceparent": TRACEPARENT}, {})):
+            client.finish({"dump": str(tmp_path / str(i))}, **({"metadata": given} if given else {}))
+            environ = dump(tmp_path / str(i))["environ"]
+            assert (environ["TRACEPARENT"], environ.get("TRACESTATE")) == ("mine", given.get("tracestate"))
+
+
+@pytest.mark.parametrize("given", ["no", "k=v=w", ",".join(f"k{i}=v" for i in range(33)), 5])
+def test_trace_goes_on_without_a_state_that_cannot_be_read(collector, tmp_path, given):
+    with Gateway(traced(collector)) as gateway, Client(gateway) as client:
+        dumped = tmp_path / "run"
+        task, _ = client.finish({"dump": str(dumped)}, metadata={"traceparent": TRACEPARENT, "tracestate": given})
+        whole, _ = collector.wait(task)
+        assert whole["parentSpanId"] == PARENT and "traceState" not in whole
+        assert "tracestate" not in dump(dumped)["run"] and "TRACESTATE" not in dump(dumped)["environ"]
+
+
+def test_trace_of_the_head_and_of_the_metadata_do_not_mix(tmp_path):
+    """A tracestate counts with the traceparent beside it alone."""
+    with Gateway() as gateway, Client(gateway) as client:
+        other = f"00-{PARENT}{PARENT}-{PARENT}-01"
+        for i, (head, metadata, expected) in enumerate([
+                (CONTEXT, {"traceparent": other}, (other, None)),
+                ({"traceparent": TRACEPARENT}, {"tracestate": "k=v"}, (TRACEPARENT, None)),
+                (CONTEXT, {"tracestate": "k=v"}, (TRACEPARENT, STATE)),
+                ({"tracestate": STATE}, {}, (None, None))]):
+            dumped = tmp_path / str(i)
+            status, _, _ = gateway.http(
+                "POST", f"/v1/conversations/{new_id()}/tasks",
+                json.dumps({"message": program({"dump": str(dumped)}), "metadata": metadata}),
+                {"Authorization": "Bearer " + client.token, "Content-Type": "application/json", **head})
+            assert status == 201
+            run = dump(dumped)["run"]
+            assert (run.get("traceparent"), run.get("tracestate")) == expected
 
 
 def test_trace_of_metadata_counts_and_what_is_none_begins_anew(collector):
@@ -146,7 +194,7 @@ def test_trace_is_handed_to_a_model_and_its_turns_are_spans(collector):
                     agents=[{"name": "a", "kind": "react", "model": "m", "tools": ["calculator"], "default": True}])
     try:
         with Gateway(config) as gateway, Client(gateway) as client:
-            task = client.call("chat", message="what?", metadata={"traceparent": TRACEPARENT})["task"]
+            task = client.call("chat", message="what?", metadata=CONTEXT)["task"]
             client.wait_terminal(task)
             whole, parts = collector.wait(task, 2)
             assert [s["name"] for s in parts] == ["execute_tool calculator"]
@@ -155,6 +203,7 @@ def test_trace_is_handed_to_a_model_and_its_turns_are_spans(collector):
             assert all(s["parentSpanId"] == whole["spanId"] and s["traceId"] == CALLER for s in turns)
             assert [request.headers["traceparent"] for request in server.requests] == [
                 f"00-{CALLER}-{s['spanId']}-01" for s in turns]
+            assert [request.headers["tracestate"] for request in server.requests] == [STATE, STATE]
             assert all(events(s) == ["first_token"] for s in turns)
             assert attributes(turns[1])["gen_ai.usage.input_tokens"] == "10"
     finally:
@@ -169,12 +218,13 @@ def test_trace_is_handed_to_an_mcp_server_with_its_call(collector, tmp_path, era
     try:
         with gateway_of(server, servers, [agent("a", "mcp:s/do", default=True)], **traced(collector)) as gateway, \
                 Client(gateway) as client:
-            task = client.call("chat", message="go", metadata={"traceparent": TRACEPARENT})["task"]
+            task = client.call("chat", message="go", metadata=CONTEXT)["task"]
             client.wait_terminal(task)
             _, parts = collector.wait(task, 2)
             (asked,) = of(heard(tmp_path, "s"), "tools/call")
             assert parts[0]["name"] == "execute_tool s__do"
             assert asked["params"]["_meta"]["traceparent"] == f"00-{CALLER}-{parts[0]['spanId']}-01"
+            assert asked["params"]["_meta"]["tracestate"] == STATE
     finally:
         server.close()
 
@@ -187,12 +237,13 @@ def test_trace_is_handed_to_webhooks(collector, tmp_path):
              "webhook_allow": ["127.0.0.2"]}
     try:
         with Gateway(traced(collector, **hooks)) as gateway, Client(gateway) as client:
-            task, _ = client.finish({"token": "x"}, metadata={"traceparent": TRACEPARENT},
+            task, _ = client.finish({"token": "x"}, metadata=CONTEXT,
                                     webhook={"url": receiver.url + "/one"})
             whole, _ = collector.wait(task)
             wait_until(lambda: len(receiver.requests) == 2, "both")
             for request in receiver.requests:
                 assert request.headers["traceparent"] == request.json["traceparent"] == f"00-{CALLER}-{whole['spanId']}-01"
+                assert request.headers["tracestate"] == request.json["tracestate"] == STATE
     finally:
         receiver.close()
 
@@ -203,11 +254,12 @@ def test_trace_without_a_collector_passes_on_as_it_came():
     config = {"agents": [{"name": "a", "kind": "http", "url": server.url, "default": True}]}
     try:
         with Gateway(config) as gateway, Client(gateway) as client:
-            for given in ({"traceparent": TRACEPARENT}, None):
+            for given in (CONTEXT, None):
                 task = client.call("chat", message="x", **({"metadata": given} if given else {}))["task"]
                 client.wait_terminal(task)
             assert [r.headers.get("traceparent") for r in server.requests] == [TRACEPARENT, None]
             assert [r.json.get("traceparent") for r in server.requests] == [TRACEPARENT, None]
+            assert [r.headers.get("tracestate") for r in server.requests] == [STATE, None]
     finally:
         server.close()
 
@@ -236,6 +288,45 @@ def test_trace_goes_on_over_a_kill_of_the_gateway(collector):
             whole, _ = collector.wait(task)
             assert (whole["traceId"], whole["parentSpanId"]) == (CALLER, PARENT)
             assert "resumed" in events(whole)
+
+
+def test_trace_tells_what_was_under_way_at_a_kill_of_the_gateway(collector):
+    """The call from its beginning, with the id that it had; what had ended before is not told twice."""
+    with Gateway(traced(collector), lasting=True) as gateway:
+        with Client(gateway) as client:
+            task = client.chat(said("tool_call", call_id="a", name="before", arguments={}),
+                               said("tool_result", call_id="a", output="x"),
+                               said("tool_call", call_id="b", name="over", arguments={}),
+                               {"question": "q", "kind": "question", "prompt": "who?"}, {"hear": "input"},
+                               said("tool_result", call_id="b", output="y"), {"hang": 1})
+            client.event(task, "input_required")
+            began = {e["data"].get("call_id") or e["data"]["input_id"]: e["ts"] for e in client.events_since(task)
+                     if e["event"] in ("tool_call", "input_required")}
+            wait_until(lambda: len(collector.of(task)) == 1, "the call that has ended")
+            token = client.token
+        gateway.kill()
+        gateway.start()
+        with Client(gateway, token=token) as client:
+            client.resume(task, 0)
+            client.event(task, "task.resumed")
+            client.call("respond", **ids(task), input_id="q", answer="me")
+            client.expect(lambda line: line.get("event") == "tool_result" and line["data"]["call_id"] == "b")
+            client.call("cancel", **ids(task))
+            whole, parts = collector.wait(task, 4)
+        assert [s["name"] for s in parts] == ["execute_tool before", "ask question", "execute_tool over"]
+        assert [int(s["startTimeUnixNano"]) for s in parts] == [began[i] * 10**6 for i in ("a", "q", "b")]
+        assert all(s["parentSpanId"] == whole["spanId"] and s["status"]["code"] == 1 for s in parts)
+
+
+def test_trace_of_a_task_that_a_restart_ends_is_told(collector):
+    with Gateway(traced(collector)) as gateway:
+        with Client(gateway) as client:
+            task = client.chat({"token": "a"}, {"hang": 1}, metadata={"traceparent": TRACEPARENT})
+            client.event(task, "token")
+        gateway.kill()
+        gateway.start()
+        whole, _ = collector.wait(task)
+        assert whole["parentSpanId"] == PARENT and attributes(whole)["error.type"] == "orphaned"
 
 
 def test_trace_of_a_collector_that_is_away_costs_spans_and_nothing_else():

@@ -22,7 +22,7 @@
 #include "proto/limits.h"
 #include "tests/support/t.h"
 
-#define FAILSAFE_MS 30000
+#define FAILSAFE_MS 120000
 #define MARK "HOLDFAST_EXEC_TEST" /* in the environment of every process of a run */
 
 /* --- a core that takes notes ------------------------------------------------------------------ */

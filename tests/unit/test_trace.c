@@ -52,6 +52,102 @@ static void test_trace_contexts(void **state)
     free(huge);
 }
 
+#define T60 "123456789012345678901234567890123456789012345678901234567890"
+#define T240 T60 T60 T60 T60
+#define T256 T240 "1234567890123456"
+
+static void test_tracestate_is_passed_on_as_it_came(void **state)
+{
+    static const struct {
+        const char *text, *kept; /* NULL: it is dropped as a whole */
+    } rows[] = {
+        {"congo=t61rcWkgMzE", "congo=t61rcWkgMzE"},
+        {"rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"},
+        {" rojo=1 ,\tcongo=2 ,, ", "rojo=1,congo=2"},
+        {"a_-*/1@b=x y \"~!", "a_-*/1@b=x y \"~!"},
+        {"1tenant@system=v", "1tenant@system=v"},
+        {"k= v", "k= v"},
+        {"k=" T256, "k=" T256},
+        {"k=" T256 "1", NULL},
+        {"k" T256 "=v", NULL},
+        {"", NULL},
+        {" , ", NULL},
+        {"k", NULL},
+        {"=v", NULL},
+        {"k=", NULL},
+        {"K=v", NULL},
+        {"_k=v", NULL},
+        {"k=v=w", NULL},
+        {"k=v\x7f", NULL},
+        {"k=v\xc3\xa4", NULL},
+        {"k=v,l=w\r\nx: y", NULL},
+    };
+    char room[MAX_TRACESTATE];
+    (void)state;
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct str got = tracestate_read(str_of(rows[i].text), room);
+        if (rows[i].kept ? !str_eq(got, str_of(rows[i].kept)) : got.p != NULL)
+            fail_msg("%s", rows[i].text);
+    }
+    assert_null(tracestate_read(STR_NULL, room).p);
+}
+
+static struct buf numbered_states(int n, const char *value)
+{
+    struct buf text = {0};
+    for (int i = 0; i < n; i++)
+        buf_putf(&text, "%sk%d=%s", i ? "," : "", i, value);
+    return text;
+}
+
+/* Section 3.3.1.5: long members go first, then the last ones. */
+static void test_tracestate_of_too_many_bytes_is_cut_by_members(void **state)
+{
+    char room[MAX_TRACESTATE];
+    (void)state;
+    struct buf many = numbered_states(32, "v"), more = numbered_states(33, "v");
+    assert_true(str_eq(tracestate_read(buf_str(&many), room), buf_str(&many)));
+    assert_null(tracestate_read(buf_str(&more), room).p);
+    buf_done(&many);
+    buf_done(&more);
+    struct buf long_ones = numbered_states(9, T60), fitting = numbered_states(8, T60);
+    assert_true(str_eq(tracestate_read(buf_str(&long_ones), room), buf_str(&fitting)));
+    buf_done(&long_ones);
+    buf_done(&fitting);
+    static const char first[] = "long=" T240 ",a=" T60 T60 ",b=" T60 T60 ",c=" T60;
+    assert_true(
+        str_eq(tracestate_read(str_of(first), room), STR("a=" T60 T60 ",b=" T60 T60 ",c=" T60)));
+}
+
+static void test_tracestate_goes_into_json_and_out_of_it(void **state)
+{
+    struct trace_context c;
+    struct js_doc doc = {0};
+    struct buf out = {0};
+    struct trace_copy copy = {0};
+    char room[MAX_TRACESTATE];
+    (void)state;
+    static const char text[] =
+        "{\"tracestate\":\"k=\\\"\\\\x\",\"traceparent\":\"00-" TRACE "-" SPAN "-01\"}";
+    assert_true(js_parse(&doc, text, strlen(text), JS_OURS));
+    assert_true(trace_read_members(&doc, 0, &c, room));
+    assert_true(str_eq(c.state, STR("k=\"\\x")));
+    trace_keep(&copy, &c);
+    memset(room, 0, sizeof room);
+    buf_putc(&out, '{');
+    trace_put_members(&out, trace_kept(&copy));
+    buf_putc(&out, '}');
+    assert_true(str_eq(buf_str(&out), STR("{\"traceparent\":\"00-" TRACE "-" SPAN
+                                          "-01\",\"tracestate\":\"k=\\\"\\\\x\"}")));
+    trace_drop(&copy);
+    assert_null(trace_kept(&copy));
+    static const char alone[] = "{\"tracestate\":\"k=v\"}";
+    assert_true(js_parse(&doc, alone, strlen(alone), JS_OURS));
+    assert_false(trace_read_members(&doc, 0, &c, room)); /* section 4.3 */
+    buf_done(&out);
+    js_done(&doc);
+}
+
 static void test_trace_of_a_task_is_its_id(void **state)
 {
     struct trace_context a, b;
@@ -151,6 +247,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trace_contexts),
+        cmocka_unit_test(test_tracestate_is_passed_on_as_it_came),
+        cmocka_unit_test(test_tracestate_of_too_many_bytes_is_cut_by_members),
+        cmocka_unit_test(test_tracestate_goes_into_json_and_out_of_it),
         cmocka_unit_test(test_trace_of_a_task_is_its_id),
         cmocka_unit_test(test_trace_share_is_of_the_ids),
         cmocka_unit_test(test_trace_spans_are_otlp),
