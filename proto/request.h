@@ -105,6 +105,7 @@ struct request {
     uint64_t after;
     uint64_t epoch; /* resume: of the store, when the cursor was told; 0: the oldest */
     bool coalesce;
+    uint64_t rollup_ms;      /* also chat, open; 0: each event by itself */
     bool tree;               /* cancel */
     bool follow;             /* open */
     struct str content;      /* send */
