@@ -51,6 +51,7 @@ static const struct field resume_fields[] = {
     {"after", KIND_INTEGER, OPTIONAL, .max = MAX_SAFE_INTEGER, AT(after)},
     {"coalesce", KIND_BOOL, OPTIONAL, AT(coalesce)},
     {ROLLUP},
+    {"epoch", KIND_INTEGER, OPTIONAL, .max = MAX_SAFE_INTEGER, AT(epoch)},
 };
 static const struct field cancel_fields[] = {{"tree", KIND_BOOL, OPTIONAL, AT(tree)}};
 static const struct field send_fields[] = {
