@@ -9,7 +9,7 @@
 #include "gateway/front/http_files.h"
 #include "gateway/front/http_head.h"
 
-/* The members of a head that the home reads, or that tell who asks. */
+/* Headers that the home reads, those that tell who asks among them. */
 static const char *const relayed[] = {
     "authorization:",
     "cookie:",
