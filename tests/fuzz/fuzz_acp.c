@@ -86,6 +86,10 @@ static void check_lines(struct buf *lines, bool said)
     buf_clear(lines);
 }
 
+#define FILES                                                                             \
+    "[{\"name\":\"a\",\"media_type\":\"image/png\",\"path\":\"/a b\",\"data\":\"AA==\"}," \
+    "{\"media_type\":\"text/plain\",\"size\":1,\"path\":\"/b\"}]"
+
 static void take(struct acp *a, struct str line)
 {
     enum acp_turn before = a->turn;
@@ -94,9 +98,12 @@ static void take(struct acp *a, struct str line)
     else if (line.n && line.p[0] == '?')
         (void)acp_cancel(a);
     else if (line.n && line.p[0] == '+' && a->turn != ACP_RUNNING && !a->broken)
-        acp_prompt(a, STR("more"), STR("all"), STR(""));
+        acp_prompt(a, STR("more"), STR("all"), STR(FILES));
+    else if (line.n && line.p[0] == '#')
+        acp_lost(a, STR("gone"));
     else
         acp_take(a, line);
+    ASSERT(a->n_gifts <= ACP_GIFTS);
     ASSERT(before == ACP_RUNNING || a->turn == before || (line.n && line.p[0] == '+') || a->broken);
     check_lines(&a->out, false);
     check_lines(&a->said, true);
@@ -115,7 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                             .terminals_arg = &last_terminal};
     last_terminal = 0;
     acp_open(&acp, &o, size % 3 ? STR("s-1") : STR(""));
-    acp_prompt(&acp, STR("input"), STR("recap"), STR(""));
+    acp_prompt(&acp, STR("input"), STR("recap"), STR(FILES));
     while (text.n) {
         const char *newline = memchr(text.p, '\n', text.n);
         size_t n = newline ? (size_t)(newline - text.p) : text.n, next = newline ? n + 1 : n;
