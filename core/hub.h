@@ -53,6 +53,7 @@ struct hub_options {
     msec_t retry_ms;       /* how long to retry a failing commit */
     msec_t notice_join_ms; /* ends that come so close are one notice turn */
     const char *version;
+    const char *public_url;        /* of the page, for links to it; NULL: it is not known */
     const struct secrets *secrets; /* taken out of what agents say; NULL: none */
     bool (*random)(void *bytes, size_t n);
     /* Called when a task's events, from seq on, are damaged on disk. */

@@ -52,7 +52,8 @@ struct subscription {
     struct opening *opening; /* its follower; NULL: the client asked for it by itself */
     uint32_t rollup_ms;      /* text is sent once in so many, joined; 0: as it comes */
     msec_t text_at;          /* when text was sent last */
-    struct timer due;        /* armed: text is held back until then */
+    struct timer due;        /* armed: text is held back until then … */
+    size_t held;             /* … so many bytes behind the cursor, which are text */
     bool coalesce;
     bool marks; /* caught_up is still to be sent, at this seq: */
     uint64_t caught_up_at;

@@ -111,9 +111,11 @@ static bool session_holds_back(struct subscription *sub, struct str lines)
 {
     struct clock *clock = &sub->session->hub->clock;
     msec_t at = sub->text_at + sub->rollup_ms;
+    size_t seen = sub->held <= lines.n ? sub->held : 0;
     if (!sub->rollup_ms || sub->marks || clock->now_ms >= at || lines.n >= MAX_MESSAGE_OUT / 2 ||
-        !event_lines_are_text(lines))
+        !event_lines_are_text((struct str){lines.p + seen, lines.n - seen}))
         return false;
+    sub->held = lines.n;
     if (!timer_is_armed(&sub->due))
         timer_arm(clock, &sub->due, at);
     list_remove(&sub->ready);
@@ -125,6 +127,7 @@ static enum progress session_put_run(struct subscription *sub, struct str lines,
     struct cursor *c = &sub->cursor;
     if (sub->marks)
         lines = lines_up_to(lines, c->seq, sub->caught_up_at);
+    sub->held = 0;
     if (sub->rollup_ms && ends_with_text(lines))
         sub->text_at = sub->session->hub->clock.now_ms;
     if (!session_joins(sub)) {

@@ -77,6 +77,7 @@ struct subscription *session_subscribe(struct session *s, struct stream *stream,
     sub->opening = NULL;
     sub->coalesce = sub->marks = false;
     sub->rollup_ms = 0;
+    sub->held = 0;
     sub->since = s->hub->clock.now_ms;
     cursor_attach(&sub->cursor, stream, after);
     on_cursor_wake(&sub->cursor);

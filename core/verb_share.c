@@ -51,6 +51,22 @@ static bool sign_share(struct call *c, const struct grant *g, struct buf *token)
     return is_signed;
 }
 
+/* Behind a '#', which no server and no log sees; the page knows these names. */
+static void put_page_link(const struct call *c, struct buf *line, const char *name,
+                          struct str secret)
+{
+    struct buf url = {0};
+    if (!c->hub->o.public_url)
+        return;
+    buf_puts(&url, c->hub->o.public_url);
+    buf_putc(&url, '#');
+    buf_puts(&url, name);
+    buf_putc(&url, '=');
+    buf_putstr(&url, secret);
+    js_put_field(line, "url", buf_str(&url));
+    buf_done(&url);
+}
+
 static void reply_shared(struct call *c, const struct grant *g)
 {
     struct buf line = {0}, token = {0};
@@ -60,6 +76,7 @@ static void reply_shared(struct call *c, const struct grant *g)
         reply_begin(c, &line, "shared");
         js_put_raw(&line, "share", str_of(g->json));
         js_put_field(&line, "token", buf_str(&token));
+        put_page_link(c, &line, "share", buf_str(&token));
         buf_putc(&line, '}');
         call_reply(c, buf_str(&line));
     }
@@ -202,6 +219,7 @@ void verb_handover(struct call *c)
     }
     reply_begin(c, &line, "handover");
     js_put_field(&line, "code", buf_str(&code));
+    put_page_link(c, &line, "handover", buf_str(&code));
     js_put_int(&line, "expires_at", h->clock.wall_ms + HANDOVER_MS);
     buf_putc(&line, '}');
     call_reply(c, buf_str(&line));

@@ -319,6 +319,7 @@ static bool open_hub(struct server *s)
         .notice_join_ms = NOTICE_JOIN_MS,
         .secrets = s->secrets,
         .version = HOLDFAST_VERSION,
+        .public_url = *s->config->public_url ? s->config->public_url : NULL,
         .random = random_bytes,
         .damaged = report_damage,
         .reported = report_task,

@@ -206,6 +206,7 @@ struct config {
     bool is_loopback;     /* listen_host is a loopback address */
     uint32_t errors;      /* enum error_kind */
     char *data;           /* directory */
+    char *public_url;     /* of the page, for people; "" for none */
     struct {
         char *cert, *key; /* both or neither */
     } tls;

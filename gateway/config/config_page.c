@@ -59,8 +59,17 @@ static const char *read_mark(const char *path, struct buf *ret)
     return wrong;
 }
 
+/* A link has its token behind a '#' of its own. */
+static bool is_public(const char *url)
+{
+    size_t scheme = strncmp(url, "https://", 8) == 0 ? 8 : strncmp(url, "http://", 7) == 0 ? 7 : 0;
+    return scheme && url[scheme] && url[scheme] != '/' && !strpbrk(url, "#@\"<> \t\r\n");
+}
+
 void config_check_page(struct config *c, struct faults *f)
 {
+    if (*c->public_url && !is_public(c->public_url))
+        fault(f, "public_url", "must be an address of http or https without a user and a \"#\"");
     if (*c->page.accent && !is_colour(c->page.accent))
         fault(f, "page.accent", "must be a colour such as #0b6e66");
     else if (*c->page.accent && contrast_to_white(c->page.accent) < LEAST_CONTRAST)

@@ -1,11 +1,12 @@
 """Narrowed tokens, shares, members and handovers, over sockets and HTTP."""
 import json
+import subprocess
 import time
 
 import pytest
 
 import tokens
-from gateway import Gateway
+from gateway import BINARY, Gateway
 from holdfast import Client, new_id, program
 
 NO_TASK = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -359,3 +360,23 @@ def test_agent_names_the_conversation_until_the_owner_does(gateway, owner):
     finished(owner, "t-1", say)
     assert title() == "By me"
     assert not [line for line in owner.log if line.get("event") == "title"]
+
+
+def test_link_begins_with_the_public_address():
+    with Gateway({"public_url": "https://chat.example/at/"}) as gateway, Client(gateway) as client:
+        client.call("chat", conversation_id="c-1", message=program({"token": "a"}))
+        made = client.call("share", conversation_id="c-1")
+        assert made["url"] == f"https://chat.example/at/#share={made['token']}"
+        code = client.call("handover")
+        assert code["url"] == f"https://chat.example/at/#handover={code['code']}"
+    with Gateway({}) as gateway, Client(gateway) as client:
+        client.call("chat", conversation_id="c-1", message=program({"token": "a"}))
+        assert "url" not in client.call("share", conversation_id="c-1") and "url" not in client.call("handover")
+
+
+@pytest.mark.parametrize("url", ["chat.example", "ftp://chat.example/", "https://", "https:///", "https://a@chat.example/", "https://chat.example/#x"])
+def test_public_address_is_one(tmp_path, url):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"public_url": url}))
+    done = subprocess.run([BINARY, "check-config", file], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2 and "public_url" in done.stderr + done.stdout

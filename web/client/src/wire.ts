@@ -343,10 +343,10 @@ export interface Replies {
   delete: Ok;
   results: { type: "results"; results: BackgroundResult[]; more?: boolean };
   ack: Ok & { acked: number };
-  share: { type: "shared"; share: Share; token: string };
+  share: { type: "shared"; share: Share; token: string; url?: string };
   shares: { type: "share_list"; shares: Share[]; more?: boolean };
   unshare: Ok;
-  handover: { type: "handover"; code: string; expires_at: number };
+  handover: { type: "handover"; code: string; expires_at: number; url?: string };
   ping: { type: "pong"; ts: number };
 }
 
