@@ -17,6 +17,7 @@ PROGRAMS = {
     "relay": ["relay.c"],
     "bound_epoll": ["bound_epoll.c"],
     "bound_file": ["bound_file.c"],
+    "bound_bytes": ["bound_bytes.c"],
 }
 LIBRARIES = ["libwebsockets", "libuv", "jansson", "openssl", "sqlite3", "libcurl"]
 
@@ -168,6 +169,15 @@ class Bench:
         if done.returncode:
             fail(f"{' '.join(command)}\n{done.stderr}{self.log_tail()}")
         return json.loads(done.stdout)
+
+    def bytes_cpu_s(self, n, times):
+        """CPU that a bare loop takes to write so many bytes, so many times."""
+        command = pinned(0, self.o.nice)[:-3] if shutil.which("taskset") and os.cpu_count() > 1 else pinned(0, self.o.nice)
+        done = subprocess.run(command + [os.path.join(self.out, "bound_bytes"), str(n), str(times)],
+                              capture_output=True, text=True, start_new_session=True)
+        if done.returncode:
+            fail(done.stderr)
+        return json.loads(done.stdout)["cpu_s"]
 
     def make(self, server, tasks, events, **options):
         """Tasks with a short final answer; the bound has one task only, and somebody else's gateway

@@ -1,8 +1,10 @@
 /* kept_agent -- says LINES lines in writes of TURN lines; with TURN 0 as fast as it can.
  *
  *   kept_agent LINES TURN BYTES
+ *   kept_agent CALLS call
  *
- * A write comes when the pipe is empty, so each of the gateway's reads finds TURN lines. */
+ * A write comes when the pipe is empty, so each of the gateway's reads finds TURN lines.  The
+ * second one calls the calculator so often, each time when it has heard the last result. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +34,26 @@ static void wait_for_reader(void)
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
+static void call(long calls)
+{
+    for (long i = 0; i < calls; i++) {
+        int n = snprintf(line, sizeof line,
+                         "{\"call\":\"tool\",\"call_id\":\"%ld\",\"name\":\"calculator\","
+                         "\"arguments\":{\"expression\":\"6*7\"}}\n", i);
+        say(line, (size_t)n);
+        if (read(0, piece, sizeof piece) <= 0)
+            _exit(3);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[2], "call") == 0) {
+        if (read(0, piece, sizeof piece) <= 0)
+            return 3;
+        call(strtol(argv[1], NULL, 10));
+        return 0;
+    }
     if (argc < 4)
         return 2;
     long lines = strtol(argv[1], NULL, 10), turn = strtol(argv[2], NULL, 10);

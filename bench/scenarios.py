@@ -204,7 +204,9 @@ def faces(bench, small):
                       else f"{label}: 100 live tasks / our wire", "events/s", least=0.6)
                for _, label, what in cases]
     times = 5 if small else 20
-    yield figures
+    # With our wire's CPU, but the bytes of the face, and a mapping that takes no time at all: no mapping can do better.
+    ceiling = Figure("Responses: the same, its bytes alone beside our wire's / our wire", "events/s of CPU")
+    yield [*figures, ceiling]
     while True:
         for figure, (face, _, what) in zip(figures, cases):
             for _ in range(PAIRS):
@@ -216,6 +218,10 @@ def faces(bench, small):
                         got = bench.load(server, "replay_face", face=face, events=events, warm=2, repeat=times, **of)
                         figure.add(got["events_s"], own["events_s"], got["cpu_s"], own["cpu_s"])
                         figure.note = f"{got['bytes'] // times:,} bytes for {own['bytes'] // times:,}"
+                        if face == "responses":
+                            bare = [bench.bytes_cpu_s(one["bytes"] // times, times) for one in (own, got)]
+                            n = events * times
+                            ceiling.add(n / (own["cpu_s"] - bare[0] + bare[1]), n / own["cpu_s"])
                     else:
                         n = {"tasks": 100, "events": 200 if small else 2000, "burst": 4}
                         own = bench.load(server, "many", **n)

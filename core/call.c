@@ -51,6 +51,8 @@ static const verb_fn verbs[N_VERBS] = {
     [VERB_ARCHIVE] = verb_archive,
     [VERB_SEARCH] = verb_search,
     [VERB_FORK] = verb_fork,
+    [VERB_IMPORT] = verb_import,
+    [VERB_EXPORT] = verb_export,
 };
 
 /* --- rights ----------------------------------------------------------------------------------- */
@@ -100,6 +102,7 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
     c->hub = h;
     c->owner = who->owner;
     c->owner->refs++;
+    c->owner->n_calls++;
     c->quota = who->quota;
     c->quota->refs++;
     c->req = *req;
@@ -147,8 +150,10 @@ static void done(struct call *c)
     if (c->graft)
         c->conversation->grafting = NULL;
     graft_free(c->graft);
+    exporting_free(c->exporting);
     if (c->conversation)
         conversation_unref(c->conversation);
+    c->owner->n_calls--;
     owner_unref(c->hub, c->owner);
     owner_unref(c->hub, c->quota);
     request_done(&c->req);

@@ -62,7 +62,8 @@ struct call {
     struct opening *opening; /* open: held until its snapshot is ready */
     struct placing *placing; /* chat: where it goes; NULL: at the tip */
     struct graft *graft;     /* fork, import: what it makes; NULL: nothing yet */
-    struct list naming;      /* in the hub's list, while a chat's files may end */
+    struct exporting *exporting;
+    struct list naming; /* in the hub's list, while a chat's files may end */
     struct chat_files {
         struct str parts; /* that name them; NULL: none was looked up */
         bool ended;       /* one may have ended since then */
@@ -154,11 +155,14 @@ void verb_pin(struct call *c);
 void verb_archive(struct call *c);
 void verb_search(struct call *c);
 void verb_fork(struct call *c);
+void verb_import(struct call *c);
+void verb_export(struct call *c);
 
 /* A fork and an import (verb_fork.c), step by step: the conversation that is made, with that id or
  * a new one; false: somebody else makes it, and the call has failed; false: the store has one, and
  * the call has failed; after graft_check, all of it is staged, and the reply follows. */
 void graft_begin(struct call *c, struct str id);
+void exporting_free(struct exporting *e); /* NULL is allowed */
 bool graft_may_begin(struct call *c);
 bool graft_is_new(struct call *c, int status);
 void graft_end(struct call *c);

@@ -5,6 +5,8 @@
 
 #define MESSAGE_BYTES 256 /* of a message besides its texts, against the bound */
 
+const char graft_is_full[] = "the conversation has more than 5,000 messages, or 8 MiB of text";
+
 struct graft *graft_new(void)
 {
     return xcalloc(sizeof(struct graft));
@@ -111,6 +113,27 @@ void graft_turn(struct graft *g)
     }
 }
 
+static int str_order(struct str a, struct str b)
+{
+    int order = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
+    return order ? order : (a.n > b.n) - (a.n < b.n);
+}
+
+static int graft_order(const void *a, const void *b)
+{
+    const struct message_record *x = &((const struct graft_message *)a)->record;
+    const struct message_record *y = &((const struct graft_message *)b)->record;
+    if (x->created_at != y->created_at)
+        return x->created_at < y->created_at ? -1 : 1;
+    return str_order(x->message_id, y->message_id);
+}
+
+void graft_sort(struct graft *g)
+{
+    if (g->n_messages)
+        qsort(g->messages, g->n_messages, sizeof *g->messages, graft_order);
+}
+
 /* --- what is wrong ---------------------------------------------------------------------------- */
 
 /* An id, and where it is: to be sorted and searched. */
@@ -118,12 +141,6 @@ struct named {
     struct str id;
     size_t at;
 };
-
-static int str_order(struct str a, struct str b)
-{
-    int order = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
-    return order ? order : (a.n > b.n) - (a.n < b.n);
-}
 
 static int named_order(const void *a, const void *b)
 {
@@ -182,6 +199,20 @@ static const char *find_circle(struct graft *g)
     return wrong;
 }
 
+/* A store lists the siblings of each message that it takes: there are not so many. */
+static const char *find_crowd(struct graft *g)
+{
+    size_t *under = xcalloc((g->n_messages + 1) * sizeof *under); /* the last: without a parent */
+    const char *wrong = NULL;
+    for (size_t i = 0; i < g->n_messages && !wrong; i++) {
+        const struct graft_message *m = &g->messages[i];
+        if (++under[m->parent == GRAFT_NONE ? g->n_messages : m->parent] > MAX_SIBLINGS)
+            wrong = wrong_with(g, "more than 256 messages have one parent", m->record.message_id);
+    }
+    free(under);
+    return wrong;
+}
+
 static const char *find_wrong(struct graft *g)
 {
     struct named *all = xcalloc(g->n_messages * sizeof *all + 1);
@@ -195,7 +226,9 @@ static const char *find_wrong(struct graft *g)
     if (!wrong)
         wrong = find_parents(g, all);
     free(all);
-    return wrong ? wrong : find_circle(g);
+    if (!wrong)
+        wrong = find_circle(g);
+    return wrong ? wrong : find_crowd(g);
 }
 
 /* --- tasks ------------------------------------------------------------------------------------ */

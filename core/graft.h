@@ -15,8 +15,7 @@
 #include "core/conversation.h"
 
 #define MAX_GRAFT_BYTES (8u << 20) /* of texts: they become one batch */
-#define MAX_GRAFT_MESSAGES 10000
-#define GRAFT_IS_FULL "the conversation has more than 10,000 messages, or 8 MiB of text"
+#define MAX_GRAFT_MESSAGES 5000
 #define GRAFT_NONE SIZE_MAX
 
 struct graft_message {
@@ -51,6 +50,8 @@ struct graft {
     char wrong[128];     /* of graft_check */
 };
 
+extern const char graft_is_full[]; /* for whoever adds to it */
+
 struct graft *graft_new(void);
 void graft_free(struct graft *g); /* NULL is allowed */
 /* siblings and behind are not copied. */
@@ -61,6 +62,7 @@ bool graft_add_file(struct graft *g, const struct file_record *f) MUST_USE;
 void graft_name(struct graft *g, struct str title, struct str agent);
 /* For pages that come newest first: the order of all messages is turned round. */
 void graft_turn(struct graft *g);
+void graft_sort(struct graft *g); /* into the order of creation, by created_at and id */
 /* NULL, or what is wrong: valid until the graft is freed. */
 const char *graft_check(struct graft *g);
 

@@ -30,15 +30,10 @@ struct grant *grant_find(struct hub *h, struct str owner, struct str id)
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* Connections that came with its token have no business here any more. */
 static void grant_free(struct grant *g)
 {
-    struct list *node;
-    while ((node = list_pop(&g->sessions)) != NULL) {
-        struct session *s = list_item(node, struct session, in_grant);
-        session_push_error(s, ERR_UNAUTHORIZED, STR_NULL, "the token was withdrawn");
-        session_close(s, CLOSE_UNAUTHORIZED);
-    }
+    while (list_pop(&g->sessions))
+        continue;
     list_remove(&g->node);
     g->owner->n_grants--;
     owner_unref(g->hub, g->owner);
@@ -47,12 +42,24 @@ static void grant_free(struct grant *g)
     free(g);
 }
 
+/* Connections that came with its token have no business here any more. */
+static void grant_end(struct grant *g)
+{
+    struct list *node;
+    while ((node = list_pop(&g->sessions)) != NULL) {
+        struct session *s = list_item(node, struct session, in_grant);
+        session_push_error(s, ERR_UNAUTHORIZED, STR_NULL, "the token was withdrawn");
+        session_close(s, CLOSE_UNAUTHORIZED);
+    }
+    grant_free(g);
+}
+
 static void on_grant_put(const struct op *op, int status)
 {
     struct grant *g = op->ref;
     g->committed = status == 0;
     if (status < 0 && !g->taken)
-        grant_free(g);
+        grant_end(g);
 }
 
 /* A grant that could not be removed counts again, since it would after a restart. */
@@ -60,7 +67,7 @@ static void on_grant_taken(const struct op *op, int status)
 {
     struct grant *g = op->ref;
     if (status == 0 || !g->committed)
-        grant_free(g);
+        grant_end(g);
     else
         g->taken = false;
 }
@@ -186,23 +193,31 @@ static void handover_drop(struct hub *h, struct handover *code)
     free(code);
 }
 
+void handovers_mark(const struct hub *h, struct slots *ret)
+{
+    list_each (it, &h->handovers)
+        slots_add(ret, list_item(it, struct handover, node)->owner->slot);
+}
+
+void grants_drop(struct owner *owner)
+{
+    while (!list_is_empty(&owner->grants))
+        grant_free(list_item(owner->grants.next, struct grant, node));
+}
+
 static void grants_forget_of(struct map_node *node, void *arg)
 {
     struct owner *o = container_of(node, struct owner, node);
-    (void)arg;
-    while (!list_is_empty(&o->grants)) {
-        bool is_last = o->refs == 1;
-        grant_free(list_item(o->grants.next, struct grant, node));
-        if (is_last)
-            return;
-    }
+    o->refs++;
+    grants_drop(o);
+    owner_unref(arg, o);
 }
 
 void grants_done(struct hub *h)
 {
     list_each (it, &h->handovers)
         handover_drop(h, list_item(it, struct handover, node));
-    map_each(&h->owners, grants_forget_of, NULL);
+    map_each(&h->owners, grants_forget_of, h);
 }
 
 /* --- handover --------------------------------------------------------------------------------- */

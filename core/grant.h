@@ -50,6 +50,9 @@ void grant_join(struct session *s);
 
 /* At a start: a row that an earlier process left. */
 void grant_restore(struct hub *h, const struct outbox_record *row);
+/* Those in memory alone: another process has the owner from now on. */
+void grants_drop(struct owner *owner);
+void handovers_mark(const struct hub *h, struct slots *ret); /* slots of owners with a code */
 void grants_done(struct hub *h);
 
 /* Appends a new code; until: when the token that it will be exchanged for expires.  False: there

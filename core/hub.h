@@ -127,6 +127,10 @@ enum not_resumed {
         N_NOT_RESUMED
 };
 
+/* Why a task had to go on: its gateway was started again, or its owner came from another one. */
+enum resumed_why { RESUMED_RESTART, RESUMED_TAKEOVER, N_RESUMED_WHYS };
+const char *resumed_why_name(enum resumed_why why);
+
 enum schedule_outcome { SCHEDULE_STARTED, SCHEDULE_MISSED, SCHEDULE_REFUSED, N_SCHEDULE_OUTCOMES };
 
 /* Counters by a name of which there are few; the last counts all further ones, as "other". */
@@ -147,8 +151,8 @@ struct hub_stats {
     uint64_t limit_hits[N_LIMITS];
     uint64_t requests[N_VERBS];  /* carried out, well or not */
     uint64_t refusals[N_ERRORS]; /* requests that got an error, by its code; [ERR_NONE]: none */
-    struct hub_count resumed[HUB_COUNTS];         /* by the agent's kind */
-    struct hub_count unknown_effects[HUB_COUNTS]; /* by the tool */
+    struct hub_count resumed[N_RESUMED_WHYS][HUB_COUNTS]; /* by the agent's kind */
+    struct hub_count unknown_effects[HUB_COUNTS];         /* by the tool */
     uint64_t not_resumed[N_NOT_RESUMED];
     uint64_t schedule_runs[N_SCHEDULE_OUTCOMES];
     uint64_t retracted_bytes; /* of text */
@@ -159,8 +163,10 @@ struct owner {
     struct map_node node;
     char *name;
     unsigned slot;
-    uint32_t refs;   /* sessions, tasks, conversations, requests */
-    uint32_t n_live; /* tasks */
+    uint32_t refs;       /* sessions, tasks, conversations, requests */
+    uint32_t n_sessions; /* of these: sessions that may hold nothing but this */
+    uint32_t n_calls;    /* requests that are being carried out */
+    uint32_t n_live;     /* tasks */
     uint32_t n_schedules;
     struct list schedules; /* by id */
     uint32_t n_grants;
@@ -210,6 +216,8 @@ struct hub {
     bool abandoned;    /* nothing starts any more */
     bool closing;      /* in hub_done: the port is closed */
     struct slots open; /* their owners are served: everything from earlier runs is repaired */
+    unsigned
+        n_restores; /* the first is of what a gateway of this name left, later ones of others' */
     struct hub_stats stats;
 };
 
@@ -233,11 +241,17 @@ static inline bool hub_serves(const struct hub *h, const struct owner *o)
 {
     return slots_has(&h->open, o->slot);
 }
-/* The open slots in which nothing lives: no session, no task, no reader.  Streams that are only
- * cached go. */
-void hub_find_idle(struct hub *h, struct slots *ret);
-/* Closes such slots: requests are refused, and nothing more is staged for their owners.  The caller
- * gives them away when what is staged already is committed (journal_wait). */
+/* Slots among these in which nothing lives but sessions that hold nothing: no task, no reader, no
+ * request.  Streams that are only cached, schedules and grants go along. */
+void hub_find_idle(struct hub *h, const struct slots *among, struct slots *ret);
+/* Slots among these that only readers and followers keep from being idle. */
+void hub_find_movable(struct hub *h, const struct slots *among, struct slots *ret);
+/* Refuses requests of their owners from now on; the rim closes their sessions. */
+void hub_close_slots(struct hub *h, const struct slots *slots);
+/* The opposite, before they are left. */
+void hub_reopen_slots(struct hub *h, const struct slots *slots);
+/* Closes idle slots: nothing more is staged for their owners.  The caller gives them away when what
+ * is staged already is committed (journal_wait). */
 void hub_leave(struct hub *h, const struct slots *slots);
 /* For queries of all owners; NULL: all slots. */
 static inline const struct slots *hub_slots(const struct hub *h)

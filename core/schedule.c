@@ -426,24 +426,27 @@ void schedule_restore(struct hub *h, const struct outbox_record *row)
     js_done(&doc);
 }
 
+void schedules_drop(struct owner *owner)
+{
+    while (!list_is_empty(&owner->schedules)) {
+        struct schedule *s = list_item(owner->schedules.next, struct schedule, node);
+        if (s->call)
+            call_forget(s->call);
+        schedule_free(s);
+    }
+}
+
 static void forget_all_of(struct map_node *node, void *arg)
 {
     struct owner *o = container_of(node, struct owner, node);
-    (void)arg;
-    while (!list_is_empty(&o->schedules)) {
-        struct schedule *s = list_item(o->schedules.next, struct schedule, node);
-        if (s->call)
-            call_forget(s->call);
-        bool is_last = o->refs == 1;
-        schedule_free(s);
-        if (is_last)
-            return;
-    }
+    o->refs++;
+    schedules_drop(o);
+    owner_unref(arg, o);
 }
 
 void schedules_done(struct hub *h)
 {
-    map_each(&h->owners, forget_all_of, NULL);
+    map_each(&h->owners, forget_all_of, h);
     struct list *node;
     while ((node = list_pop(&h->zones)) != NULL) {
         struct schedule_zone *z = list_item(node, struct schedule_zone, node);

@@ -56,5 +56,7 @@ void schedules_forget(struct owner *owner, struct str conversation_id);
 /* At a start: a row that an earlier process left. */
 void schedule_restore(struct hub *h, const struct outbox_record *row);
 void schedules_done(struct hub *h);
+/* Those in memory alone: another process has the owner from now on. */
+void schedules_drop(struct owner *owner);
 
 #endif

@@ -87,6 +87,7 @@ void session_done(struct session *s)
     rights_unref(s->rights);
     s->rights = NULL;
     if (s->owner) {
+        session_count(s, -1);
         owner_unref(s->hub, s->owner);
         owner_unref(s->hub, s->quota);
     }

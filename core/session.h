@@ -23,6 +23,7 @@ struct identity {
     char quota[64];        /* against whom its tasks count, when not the owner: all guests of one
                             * address count as one; "" for the owner */
     int64_t expires_at_ms; /* Unix ms; 0 for never */
+    bool later;            /* refused for now: the token may be good in a moment */
     bool is_admin;         /* an operator: the token has auth.admin_claim */
     struct buf token;      /* a guest's token for the client; empty for none; receiver frees */
     struct rights *rights; /* a reference, the receiver's; NULL: all of the owner's */
@@ -169,6 +170,11 @@ struct reply {
     size_t len;
     char line[];
 };
+static inline void session_count(struct session *s, int n)
+{
+    s->owner->n_sessions += (uint32_t)n;
+    s->quota->n_sessions += (uint32_t)n;
+}
 void session_put_reply(struct session *s, struct list *where, struct str line);
 void session_push_error(struct session *s, enum error e, struct str id, const char *message);
 void session_go_on(struct session *s); /* sent messages have made room */

@@ -126,6 +126,7 @@ void session_adopt(struct session *s, const struct asker *who)
     s->quota = who->quota;
     s->owner->refs++;
     s->quota->refs++;
+    session_count(s, 1);
     s->state = SESSION_OPEN;
     take_rights(s, rights_ref(who->rights));
     set_expiry(s, who->expires_at_ms);
@@ -167,8 +168,8 @@ void session_hello(struct session *s, const struct request *r)
     struct identity who = {0};
     const char *wrong = identify(s, r, &who) ? why_not_same(s, &who) : who.error;
     if (wrong) {
-        session_push_error(s, ERR_UNAUTHORIZED, r->id, wrong);
-        session_close(s, CLOSE_UNAUTHORIZED);
+        session_push_error(s, who.later ? ERR_OVERLOADED : ERR_UNAUTHORIZED, r->id, wrong);
+        session_close(s, who.later ? CLOSE_TRY_LATER : CLOSE_UNAUTHORIZED);
         rights_unref(who.rights);
         buf_done(&who.token);
         return;
@@ -178,6 +179,7 @@ void session_hello(struct session *s, const struct request *r)
         struct str name = {who.owner, who.owner_len};
         s->owner = owner_ref(s->hub, name);
         s->quota = owner_ref(s->hub, who.quota[0] ? str_of(who.quota) : name);
+        session_count(s, 1);
     }
     s->state = SESSION_OPEN;
     s->keepalive_data = r->keepalive_data;

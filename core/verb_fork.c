@@ -86,7 +86,7 @@ static void on_fork_file(void *arg, int status, struct answer *answer)
     if (status < 0 && status != STORE_NOT_FOUND)
         call_store_failed(c, status);
     else if (status == 0 && !graft_add_file(c->graft, &answer->files[0]))
-        call_fail(c, ERR_TOO_LARGE, GRAFT_IS_FULL);
+        call_fail(c, ERR_TOO_LARGE, graft_is_full);
     else
         fork_next_file(c);
 }
@@ -187,7 +187,7 @@ static void on_fork_path(void *arg, int status, struct answer *answer)
     for (size_t i = answer->n_messages; i > 0 && fits; i--)
         fits = graft_add_message(c->graft, &answer->messages[i - 1]);
     if (!fits) {
-        call_fail(c, ERR_TOO_LARGE, GRAFT_IS_FULL);
+        call_fail(c, ERR_TOO_LARGE, graft_is_full);
     } else if (answer->more && answer->n_messages) {
         call_query(c,
                    &(struct query){.kind = QUERY_PATH,

@@ -253,6 +253,15 @@ static void put_bounds(const void *arg, pid_t gateway, struct buf *out)
     sandbox_put_bounds(arg, gateway, out);
 }
 
+static void tell_not_kept(const struct config *c, const struct config_agent *agent)
+{
+    const char *why = config_not_kept(c, agent);
+    if (why)
+        printf(
+            "the programs of agent \"%s\" end with the gateway, and their tasks as orphaned: %s\n",
+            agent->name, why);
+}
+
 static int doctor(const struct options *o)
 {
     struct config config;
@@ -264,6 +273,8 @@ static int doctor(const struct options *o)
     const char *why = spool_probe();
     if (why)
         printf("no agent outlives the gateway here: %s\n", why);
+    for (size_t i = 0; !why && i < config.n_agents; i++)
+        tell_not_kept(&config, &config.agents[i]);
     bool postgres = config.store.kind == STORE_POSTGRES;
     int code = postgres
                    ? doctor_run_postgres(config.store.url_file,

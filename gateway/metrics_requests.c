@@ -3,7 +3,9 @@
 #include <inttypes.h>
 
 #include "gateway/audited.h"
+#include "gateway/auth/jwks.h"
 #include "gateway/cluster/cluster.h"
+#include "gateway/front/tenants.h"
 #include "gateway/traces/traces.h"
 
 void metrics_requests(struct server *s, struct buf *out, const char *name)
@@ -93,7 +95,59 @@ static void cluster_unknown(struct server *s, struct buf *out, const char *name)
     buf_putf(out, "%s %" PRIu64 "\n", name, s->hub.journal.n_unknown);
 }
 
-const struct metric cluster_metrics[] = {
+/* --- keys of an issuer ------------------------------------------------------------------------ */
+
+static void jwks_fetches(struct server *s, struct buf *out, const char *name)
+{
+    struct jwks_stats stats = jwks_stats(s->jwks);
+    buf_putf(out, "%s{outcome=\"ok\"} %" PRIu64 "\n", name, stats.fetched);
+    buf_putf(out, "%s{outcome=\"failed\"} %" PRIu64 "\n", name, stats.failed);
+}
+
+static void jwks_age(struct server *s, struct buf *out, const char *name)
+{
+    int64_t age = jwks_stats(s->jwks).age_ms;
+    buf_putf(out, "%s %.3f\n", name, age < 0 ? -1 : (double)age / 1000);
+}
+
+/* --- tenants ---------------------------------------------------------------------------------- */
+
+static void put_tenant(struct buf *out, const char *name, struct str tenant, uint64_t value)
+{
+    buf_putf(out, "%s{tenant=\"", name);
+    for (size_t i = 0; i < tenant.n; i++) {
+        if (tenant.p[i] == '"' || tenant.p[i] == '\\')
+            buf_putc(out, '\\');
+        buf_putc(out, tenant.p[i]);
+    }
+    buf_putf(out, "\"} %" PRIu64 "\n", value);
+}
+
+static void tenant_connections(struct server *s, struct buf *out, const char *name)
+{
+    struct tenant_use rows[TENANTS_SHOWN + 1];
+    size_t n = tenants_count(&s->front, rows);
+    for (size_t i = 0; i < n; i++)
+        put_tenant(out, name, rows[i].name, rows[i].connections);
+}
+
+static void tenant_tasks(struct server *s, struct buf *out, const char *name)
+{
+    struct tenant_use rows[TENANTS_SHOWN + 1];
+    size_t n = tenants_count(&s->front, rows);
+    for (size_t i = 0; i < n; i++)
+        put_tenant(out, name, rows[i].name, rows[i].tasks);
+}
+
+const struct metric more_metrics[] = {
+    {"holdfast_tenant_connections", GAUGE,
+     "Connections and event streams now, by tenant (auth.tenant_claim).", tenant_connections},
+    {"holdfast_tenant_tasks", GAUGE, "Live tasks, by tenant (auth.tenant_claim).", tenant_tasks},
+    {"holdfast_auth_key_fetches_total", COUNTER, "Fetches of auth.jwks_url, by outcome.",
+     jwks_fetches},
+    {"holdfast_auth_keys_age_seconds", GAUGE,
+     "Since the keys of auth.jwks_url came, as far as this process knows; -1: there are none.",
+     jwks_age},
     {"holdfast_cluster_nodes", GAUGE, "Gateways that share the store, by state.", cluster_nodes},
     {"holdfast_cluster_slots", GAUGE, "Slots of owners that are this gateway's, by state.",
      cluster_slots},
@@ -104,4 +158,4 @@ const struct metric cluster_metrics[] = {
     {"holdfast_cluster_unknown_outcomes_total", COUNTER,
      "Answers of the store that left it open whether a batch was committed.", cluster_unknown},
 };
-const size_t n_cluster_metrics = countof(cluster_metrics);
+const size_t n_more_metrics = countof(more_metrics);

@@ -17,8 +17,8 @@ struct metric {
     void (*write)(struct server *s, struct buf *out, const char *name);
 };
 
-extern const struct metric cluster_metrics[];
-extern const size_t n_cluster_metrics;
+extern const struct metric more_metrics[];
+extern const size_t n_more_metrics;
 
 void metrics_requests(struct server *s, struct buf *out, const char *name);
 void metrics_request_errors(struct server *s, struct buf *out, const char *name);

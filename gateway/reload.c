@@ -1,5 +1,6 @@
 #include "gateway/reload.h"
 
+#include "gateway/auth/auth.h"
 #include "gateway/base/audit.h"
 #include "gateway/base/log.h"
 #include "gateway/front/tls.h"
@@ -9,7 +10,7 @@
  * the rules for guests were checked at the start. */
 static bool is_of_a_kind(const struct config *running, const struct config *now)
 {
-    return (now->auth.n_keys > 0) == (running->auth.n_keys > 0);
+    return config_has_keys(now) == config_has_keys(running);
 }
 
 static struct auth *read_keys(const struct config *running, size_t *ret_n, struct buf *ret_faults)
@@ -35,6 +36,7 @@ static void reload_keys(struct server *s)
     size_t n_keys = 0;
     struct auth *fresh = read_keys(s->config, &n_keys, &faults);
     if (fresh) {
+        auth_set_jwks(fresh, s->jwks);
         front_set_auth(&s->front, fresh);
         log_event(LEVEL_INFO, "auth", "reloaded", LOG_INT("keys", (int64_t)n_keys));
     } else {

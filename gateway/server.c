@@ -12,6 +12,7 @@
 #include "gateway/agents/agents.h"
 #include "gateway/agents/exec_kept.h"
 #include "gateway/audited.h"
+#include "gateway/auth/jwks.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/base/zone.h"
@@ -21,6 +22,7 @@
 #include "gateway/fetch/fetch.h"
 #include "gateway/fetch/webhook.h"
 #include "gateway/files/files.h"
+#include "gateway/front/http_export.h"
 #include "gateway/front/http_files.h"
 #include "gateway/front/listener.h"
 #include "gateway/front/ws.h"
@@ -358,16 +360,6 @@ static void sweep_kept(struct server *s)
         log_event(LEVEL_INFO, "agents", "swept", LOG_INT("programs", (int64_t)n));
 }
 
-static void on_busy(void *arg, struct slots *ret)
-{
-    processes_mark(((struct server *)arg)->terminal.processes, ret);
-}
-
-static void on_leaving(void *arg, const struct slots *slots)
-{
-    webhooks_leave(((struct server *)arg)->webhooks, slots);
-}
-
 static void server_begin(struct server *s);
 
 /* The first time the gateway begins with it; later slots come while it serves others. */
@@ -439,9 +431,7 @@ static bool open_traces(struct server *s)
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
-    const struct cluster_options cluster = {
-        .opened = on_opened, .busy = on_busy, .leaving = on_leaving, .arg = s};
-    if (!open_audit(s) || !server_open_store(s, &cluster) || !open_files(s))
+    if (!open_audit(s) || !server_open_store(s, on_opened) || !open_files(s))
         return false;
     struct buf faults = {0};
     front_set_auth(&s->front, auth_open(s->config, s->config->data, &faults));
@@ -493,6 +483,9 @@ static bool server_start(struct server *s)
     if (!s->neighbours || !open_hub(s))
         return false;
     s->hub_is_open = true;
+    if (s->config->auth.jwks_url)
+        s->jwks = jwks_open(&s->hub.clock, s->fetcher, s->config->auth.jwks_url, s->config->data);
+    auth_set_jwks(s->front.auth, s->jwks);
     workers_start(s->workers);
     if (s->config->n_workers > 0)
         worker_ws_open(&s->front, s->workers);
@@ -539,6 +532,7 @@ static void server_stop(struct server *s)
     files_stop(s->files);
     if (s->store_thread) /* first: lws closes a descriptor twice, and it must still be free */
         store_thread_close(s->store_thread, NULL, NULL);
+    cluster_join(s->cluster);
     uv_signal_t *const signals[] = {&s->sigterm, &s->sigint, &s->sighup, &s->sigchld};
     for (size_t i = 0; i < countof(signals); i++)
         if (signals[i]->data)
@@ -546,6 +540,7 @@ static void server_stop(struct server *s)
     front_close(&s->front);
     neighbours_close(s->neighbours);
     mcp_stop(s->mcp);
+    jwks_close(s->jwks);
     if (s->hub_is_open) {
         workers_stop(s->workers);
         hub_done(&s->hub);
@@ -579,6 +574,7 @@ int server_run(const struct config *config)
     s->front.write_metrics = metrics_write;
     s->front.drain = begin_drain;
     s->front.metrics_arg = s;
+    http_export_init(&s->front);
     faces_init(&s->front);
     s->front.max_sockets = descriptors_fit(&fitted);
     strays_adopt();

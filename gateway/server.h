@@ -22,8 +22,8 @@
 #include "gateway/tools/tool_terminal.h"
 
 struct cluster;
-struct cluster_options;
 struct fetcher;
+struct jwks;
 struct files;
 struct kept;
 struct neighbours;
@@ -39,6 +39,7 @@ struct server {
     struct files *files;     /* NULL with the store in memory */
     struct lender lender;    /* of these */
     struct fetcher *fetcher; /* the agents' own requests */
+    struct jwks *jwks;       /* the issuer's keys; NULL: there is no auth.jwks_url */
     struct terminal terminal;
     struct mcp *mcp;
     struct kept *kept; /* programs that outlive us; NULL: none can */
@@ -73,8 +74,9 @@ struct server {
 int server_run(const struct config *config);
 void server_refresh_clock(struct server *s);
 
-/* server_store.c: opens it as the configuration says; false: the log says why. */
-bool server_open_store(struct server *s, const struct cluster_options *cluster) MUST_USE;
+/* server_store.c: opens it and the cluster as the configuration says; false: the log says why.
+ * opened: as in cluster_options. */
+bool server_open_store(struct server *s, void (*opened)(void *arg, int status)) MUST_USE;
 /* Once a second: what has begun or is over since. */
 void server_report_store(struct server *s);
 

@@ -5,6 +5,8 @@
 #include "gateway/base/log.h"
 #include "gateway/base/secret_line.h"
 #include "gateway/cluster/cluster.h"
+#include "gateway/fetch/webhook.h"
+#include "gateway/links/neighbours.h"
 #include "gateway/server.h"
 #include "gateway/store/store_locked.h"
 
@@ -32,8 +34,27 @@ static bool open_postgres(struct server *s, char error[STORE_ERROR_TEXT])
     return good;
 }
 
-bool server_open_store(struct server *s, const struct cluster_options *cluster)
+/* --- the cluster's questions ------------------------------------------------------------------ */
+
+static void on_busy(void *arg, struct slots *ret)
 {
+    processes_mark(((struct server *)arg)->terminal.processes, ret);
+}
+
+static void on_closing(void *arg, const struct slots *slots, bool are_away)
+{
+    neighbours_close_slots(((struct server *)arg)->neighbours, slots, are_away);
+}
+
+static void on_leaving(void *arg, const struct slots *slots)
+{
+    webhooks_leave(((struct server *)arg)->webhooks, slots);
+}
+
+bool server_open_store(struct server *s, void (*opened)(void *arg, int status))
+{
+    const struct cluster_options cluster = {
+        .opened = opened, .busy = on_busy, .closing = on_closing, .leaving = on_leaving, .arg = s};
     char error[STORE_ERROR_TEXT] = "";
     if (s->config->store.kind == STORE_POSTGRES) {
         if (!open_postgres(s, error)) {
@@ -58,7 +79,7 @@ bool server_open_store(struct server *s, const struct cluster_options *cluster)
                   LOG_TEXT("why", "cannot create a thread or a reader"));
         return false;
     }
-    s->cluster = s->front.cluster = cluster_open(&s->loop, &s->hub, s->pg, cluster);
+    s->cluster = s->front.cluster = cluster_open(&s->loop, &s->hub, s->pg, &cluster);
     return true;
 }
 

@@ -79,6 +79,7 @@ enum model_reason {
     X(CLOSE_INVALID, 1007, "invalid payload")         \
     X(CLOSE_POLICY, 1008, "too many malformed lines") \
     X(CLOSE_TOO_BIG, 1009, "message too big")         \
+    X(CLOSE_TRY_LATER, 1013, "try again later")       \
     X(CLOSE_UNAUTHORIZED, 4401, "unauthorized")       \
     X(CLOSE_SILENT, 4408, "silent")                   \
     X(CLOSE_SLOW, 4413, "reader too slow")            \

@@ -40,7 +40,11 @@
     X(LINK_REPLY, "reply", "ftb")           /* LINK_FOLLOWS…; error code or ""; a line */   \
     X(LINK_MOVED, "moved", "")              /* not carried out: this node is no home of it */ \
     X(LINK_PING, "ping", "")                                                                  \
-    X(LINK_PONG, "pong", "")
+    X(LINK_PONG, "pong", "")                                                                  \
+    X(LINK_PIPE, "pipe", "ftt") /* LINK_IS_OPERATOR; owner, address of the client: HTTP */    \
+    X(LINK_BYTES, "bytes", "b") /* of it, in either direction */                              \
+    X(LINK_TOOK, "took", "n")   /* so many of them are out */                                 \
+    X(LINK_END, "end", "")      /* of that pipe */
 
 enum link_kind {
     LINK_NOTHING,
@@ -53,6 +57,8 @@ enum link_kind {
 /* In OPEN: the client's lines come as IN; else the front puts requests. */
 #define LINK_IS_SOCKET 1
 #define LINK_IS_STRICT 2 /* and members that nobody knows are refused */
+/* In PIPE: an order that was given at the other node. */
+#define LINK_IS_OPERATOR 1
 /* In OUT and REPLY, what the home knows of the session (core/session.h): it follows a task, has
  * told all of the first one, is through with it, has conversations open. */
 #define LINK_FOLLOWS 1

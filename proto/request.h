@@ -52,7 +52,9 @@
     X(VERB_PIN, "pin", VERB_WRITES)                                   \
     X(VERB_ARCHIVE, "archive", VERB_WRITES)                           \
     X(VERB_SEARCH, "search", VERB_LISTS)                              \
-    X(VERB_FORK, "fork", VERB_WRITES)
+    X(VERB_FORK, "fork", VERB_WRITES)                                 \
+    X(VERB_EXPORT, "export", VERB_READ)                               \
+    X(VERB_IMPORT, "import", VERB_WRITES)
 
 enum verb_flags {
     VERB_BEFORE_WELCOME = 1, /* legal as the first line */
@@ -133,6 +135,8 @@ struct request {
     enum maybe pinned, archived;
     struct str query; /* search */
     struct str to;    /* fork: the new conversation's id; NULL when absent */
+    struct str from;  /* export: where it goes on; NULL when absent */
+    struct str lines; /* import: a compact JSON array of objects */
     struct str actor; /* who asks in the owner's name: of the token; NULL: the owner */
     char *memory;     /* the block that everything above points into */
 };

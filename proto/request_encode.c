@@ -102,7 +102,8 @@ static void encode_member(const struct request *r, const struct field *f, struct
     case KIND_NAME:
     case KIND_CONVERSATION_ID:
     case KIND_ULID: encode_text(f->name, *(const struct str *)at, out); return;
-    case KIND_METADATA: encode_json(f->name, *(const struct str *)at, out); return;
+    case KIND_METADATA:
+    case KIND_LINES: encode_json(f->name, *(const struct str *)at, out); return;
     case KIND_BUDGET: encode_json(f->name, r->budget, out); return;
     case KIND_CONTEXT: encode_json(f->name, r->context, out); return;
     case KIND_MESSAGE: encode_message(r, out); return;

@@ -154,6 +154,15 @@ static const struct field fork_fields[] = {
     {"to", KIND_CONVERSATION_ID, OPTIONAL, AT(to)},
     {"title", KIND_TEXT, OPTIONAL, .min = 1, .max = MAX_TITLE, AT(title)},
 };
+static const struct field export_fields[] = {
+    {CONVERSATION_ID},
+    {"from", KIND_TEXT, OPTIONAL, .min = 1, .max = MAX_NAME, AT(from)},
+};
+static const struct field import_fields[] = {
+    {"conversation_id", KIND_CONVERSATION_ID, OPTIONAL, AT(conversation_id)},
+    {"title", KIND_TEXT, OPTIONAL, .min = 1, .max = MAX_TITLE, AT(title)},
+    {"lines", KIND_LINES, REQUIRED, AT(lines)},
+};
 static const struct field ack_fields[] = {
     {CONVERSATION_ID},
     {"task_ids", KIND_TASK_IDS, REQUIRED, .max = MAX_ACK_IDS},
@@ -194,6 +203,8 @@ static const struct {
     [VERB_ARCHIVE] = {FIELDS(archive_fields)},
     [VERB_SEARCH] = {FIELDS(search_fields)},
     [VERB_FORK] = {FIELDS(fork_fields)},
+    [VERB_EXPORT] = {FIELDS(export_fields)},
+    [VERB_IMPORT] = {FIELDS(import_fields)},
 #undef FIELDS
 };
 

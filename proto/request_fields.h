@@ -29,6 +29,7 @@ enum kind {
     KIND_TASK_IDS,
     KIND_WEBHOOK,
     KIND_MAYBE,
+    KIND_LINES, /* an array of objects */
     KIND_RIGHTS,
 };
 

@@ -262,6 +262,20 @@ static bool read_webhook(struct decoding *d, const struct field *f, uint32_t nod
     return true;
 }
 
+static bool read_lines(struct decoding *d, const struct field *f, uint32_t node)
+{
+    if (js_type(d->doc, node) != JS_ARRAY)
+        return false;
+    for (uint32_t i = js_first(d->doc, node); i < js_end(d->doc, node); i = js_next(d->doc, i))
+        if (js_type(d->doc, i) != JS_OBJECT)
+            return false;
+    size_t from = d->block.len;
+    js_copy(d->doc, node, &d->block);
+    ASSERT(d->block.bytes == d->to->memory);
+    *(struct str *)member_of(d, f) = (struct str){d->block.bytes + from, d->block.len - from};
+    return true;
+}
+
 static bool read_rights(struct decoding *d, const struct field *f, uint32_t node)
 {
     (void)f;
@@ -277,6 +291,7 @@ static const struct {
     [KIND_NAME] = {read_name, NULL},
     [KIND_BOOL] = {read_bool, "must be true or false"},
     [KIND_MAYBE] = {read_maybe, "must be true or false"},
+    [KIND_LINES] = {read_lines, "must be an array of objects"},
     [KIND_RIGHTS] = {read_rights, "must be an array of read, ask, answer or cancel"},
     [KIND_INTEGER] = {read_integer, NULL},
     [KIND_LIMIT] = {read_limit, NULL},
@@ -349,6 +364,7 @@ void request_expect(const struct field *f, char *text, size_t size)
     case KIND_KEEPALIVE:
     case KIND_WEBHOOK:
     case KIND_MAYBE:
+    case KIND_LINES:
     case KIND_RIGHTS:
     case KIND_ANSWER: snprintf(text, size, "%s", kinds[f->kind].expects); return;
     }

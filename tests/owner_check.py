@@ -46,7 +46,7 @@ TASK_VERBS = {
 CONVERSATION_VERBS = {
     "tasks": {}, "history": {}, "results": {}, "ack": {"task_ids": [NO_TASK]}, "title": {"title": "x"},
     "cancel_all": {}, "open": {"follow": True}, "close": {}, "share": {}, "pin": {"pinned": True},
-    "archive": {"archived": True}, "fork": {}, "delete": {},
+    "archive": {"archived": True}, "fork": {}, "export": {}, "delete": {},
 }
 SCHEDULE_VERBS = {"reschedule": {"paused": True}, "unschedule": {}}  # with the id of a schedule
 # Those with an id of a message, or of a task, of a conversation.
@@ -66,7 +66,7 @@ CONVERSATION_ROUTES = [
     ("GET", "/tasks", None), ("GET", "/messages", None), ("GET", "/results", None),
     ("POST", "/results/ack", {"task_ids": [NO_TASK]}), ("PATCH", "", {"title": "x"}), ("DELETE", "/tasks", None),
     ("POST", "/shares", {}), ("POST", "/pin", {"pinned": True}), ("POST", "/archive", {"archived": True}), ("POST", "/fork", {}),
-    ("DELETE", "", None),
+    ("GET", "/export", None), ("DELETE", "", None),
 ]
 FILE_KEY = "owner-check"
 # method, path behind the conversation, body; {t} is a file's id, and the upload has a key that the owner has used
@@ -642,7 +642,7 @@ async def try_schedules(world):
 
 
 def try_narrowed(world):
-    """Who has a token of the owner for another conversation sees as little as a stranger."""
+    """A token of the owner for another conversation sees as little as a stranger."""
     token, other, bad = world.share(), world.other, world.bad
     if token is None:
         return

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "gateway/auth/guest_key.h"
+#include "gateway/auth/jwks.h"
 #include "gateway/auth/jwt.h"
 #include "gateway/base/header_list.h"
 #include "gateway/config/config.h"
@@ -26,9 +27,11 @@
 #define MAX_EXPIRY 253402300799LL /* the last second of the year 9999 */
 
 struct auth {
-    char *issuer, *audience, *cookie, *admin_claim;
+    char *issuer, *audience, *cookie, *admin_claim, *tenant_claim;
     struct jwt_key guest_key; /* without a secret: guests are not served */
     struct jwt_key own_key;   /* of shares and handovers; without a secret: there are none */
+    bool has_keys;            /* of somebody else: guests have names of their own */
+    struct jwks *jwks;        /* NULL: there is no set */
     size_t n_keys;
     struct jwt_key keys[];
 };
@@ -84,7 +87,9 @@ struct auth *auth_open(const struct config *config, const char *data_dir, struct
     auth->issuer = auth_copy(config->auth.issuer);
     auth->audience = auth_copy(config->auth.audience);
     auth->admin_claim = auth_copy(config->auth.admin_claim);
+    auth->tenant_claim = auth_copy(config->auth.tenant_claim);
     auth->cookie = auth_copy(config->auth.cookie);
+    auth->has_keys = n_keys > 0 || config->auth.jwks_url;
     auth->n_keys = n_keys;
     for (size_t i = 0; i < n_keys; i++) {
         const struct config_key *key = &config->auth.keys[i];
@@ -114,8 +119,14 @@ void auth_close(struct auth *auth)
     free(auth->issuer);
     free(auth->audience);
     free(auth->admin_claim);
+    free(auth->tenant_claim);
     free(auth->cookie);
     free(auth);
+}
+
+void auth_set_jwks(struct auth *auth, struct jwks *jwks)
+{
+    auth->jwks = jwks;
 }
 
 bool auth_serves_guests(const struct auth *auth)
@@ -195,22 +206,54 @@ static const char *check_times(const struct js_doc *claims, int64_t now_s, int64
     return from > now_s + TOKEN_LEEWAY_S ? "token is not valid yet" : NULL;
 }
 
-static const char *take_owner(const struct js_doc *claims, struct identity *ret)
+/* The tenant of an owner TENANT/SUB; 0: it is no such one. */
+static size_t tenant_size(struct str owner)
 {
-    uint32_t sub = js_get(claims, 0, "sub");
-    struct buf owner = {0};
+    const char *slash = owner.n ? memchr(owner.p, '/', owner.n) : NULL;
+    return slash ? (size_t)(slash - owner.p) : 0;
+}
 
-    if (sub && js_type(claims, sub) == JS_STRING)
-        js_value(claims, sub, &owner);
+static bool is_tenant(struct str text)
+{
+    return text.n <= MAX_TENANT && auth_is_owner(text) && !memchr(text.p, '/', text.n);
+}
+
+static void put_claim(const struct js_doc *claims, const char *name, struct buf *out)
+{
+    uint32_t node = js_get(claims, 0, name);
+    if (node && js_type(claims, node) == JS_STRING)
+        js_value(claims, node, out);
+}
+
+/* TENANT/SUB: a tenant has no slash, so no two pairs make one owner. */
+static const char *put_tenant(const struct auth *auth, const struct js_doc *claims,
+                              struct buf *owner)
+{
+    put_claim(claims, auth->tenant_claim, owner);
+    if (!is_tenant(buf_str(owner)))
+        return "the tenant must be a text of 1 to 64 bytes without controls and slashes";
+    buf_putc(owner, '/');
+    return NULL;
+}
+
+static const char *take_owner(const struct auth *auth, bool has_tenant, const struct js_doc *claims,
+                              struct identity *ret)
+{
+    struct buf owner = {0};
+    const char *wrong = has_tenant ? put_tenant(auth, claims, &owner) : NULL;
+    size_t before = owner.len;
+
+    put_claim(claims, "sub", &owner);
     struct str text = buf_str(&owner);
-    bool good = auth_is_owner(text);
-    if (good) {
+    if (!wrong && (text.n == before || !auth_is_owner(text)))
+        wrong = "sub must be a text of 1 to 255 bytes without controls";
+    if (!wrong) {
         memcpy(ret->owner, text.p, text.n);
         ret->owner[text.n] = '\0';
         ret->owner_len = text.n;
     }
     buf_done(&owner);
-    return good ? NULL : "sub must be a text of 1 to 255 bytes without controls";
+    return wrong;
 }
 
 /* A claim that narrows, or names an actor; jti counts in our own tokens alone. */
@@ -250,13 +293,13 @@ static const char *check_claims(const struct auth *auth, const struct jwt_key *k
         return "wrong issuer";
     if (!is_guest && !is_own && auth->audience && !has_audience(claims, auth->audience))
         return "wrong audience";
-    wrong = take_owner(claims, ret);
+    wrong = take_owner(auth, auth->tenant_claim && !is_guest && !is_own, claims, ret);
     if (wrong)
         return wrong;
     if (!take_rights(claims, ret))
         return "holdfast is not understood";
     /* Neither kind of key speaks for the owners of the other; the own one said whom before. */
-    if (auth->n_keys > 0 && !is_own &&
+    if (auth->has_keys && !is_own &&
         is_guest != is_guest_name((struct str){ret->owner, ret->owner_len}))
         return "sub is not for this key";
     ret->expires_at_ms = exp * 1000;
@@ -267,11 +310,29 @@ static const char *check_claims(const struct auth *auth, const struct jwt_key *k
 
 /* --- tokens ----------------------------------------------------------------------------------- */
 
+static const struct jwt_key *find_among(const struct jwt_key *keys, size_t n, const struct jwt *jwt)
+{
+    for (size_t i = 0; i < n; i++)
+        if (jwt_is_signed_by(jwt, &keys[i]))
+            return &keys[i];
+    return NULL;
+}
+
+static const struct jwt_key *set_of(const struct auth *auth, size_t *ret_n)
+{
+    *ret_n = 0;
+    return auth->jwks ? jwks_keys(auth->jwks, ret_n) : NULL;
+}
+
 static const struct jwt_key *find_key(const struct auth *auth, const struct jwt *jwt)
 {
-    for (size_t i = 0; i < auth->n_keys; i++)
-        if (jwt_is_signed_by(jwt, &auth->keys[i]))
-            return &auth->keys[i];
+    size_t n;
+    const struct jwt_key *set = set_of(auth, &n);
+    const struct jwt_key *key = find_among(auth->keys, auth->n_keys, jwt);
+    if (!key)
+        key = find_among(set, n, jwt);
+    if (key)
+        return key;
     if (auth_serves_guests(auth) && jwt_is_signed_by(jwt, &auth->guest_key))
         return &auth->guest_key;
     if (auth->own_key.secret && jwt_is_signed_by(jwt, &auth->own_key))
@@ -279,19 +340,39 @@ static const struct jwt_key *find_key(const struct auth *auth, const struct jwt 
     return NULL;
 }
 
-/* Why no key was found. */
-static const char *explain(const struct auth *auth, const struct jwt *jwt)
+static void look_among(const struct jwt_key *keys, size_t n, const struct jwt *jwt, bool *ret_known,
+                       bool *ret_fits)
 {
+    for (size_t i = 0; i < n; i++) {
+        bool named = jwt_may_be_of(jwt, keys[i].kid);
+        *ret_known = *ret_known || named;
+        *ret_fits = *ret_fits || (named && jwt_has_alg(jwt, keys[i].alg));
+    }
+}
+
+/* Whether the issuer may have published its key since.  A token of another one asks for nothing. */
+static bool may_be_soon(const struct auth *auth, const struct jwt *jwt)
+{
+    bool is_public =
+        jwt_has_alg(jwt, ALG_RS256) || jwt_has_alg(jwt, ALG_ES256) || jwt_has_alg(jwt, ALG_EDDSA);
+    return auth->jwks && is_public &&
+           (!auth->issuer || claim_is(&jwt->claims, "iss", auth->issuer)) && jwks_miss(auth->jwks);
+}
+
+/* Why no key was found. */
+static const char *explain(const struct auth *auth, const struct jwt *jwt, struct identity *ret)
+{
+    size_t n;
+    const struct jwt_key *set = set_of(auth, &n);
     bool guests = auth_serves_guests(auth), known = guests && jwt_may_be_of(jwt, GUEST_KID);
     bool fits = known && jwt_has_alg(jwt, ALG_HS256);
 
     if (fits && claim_is(&jwt->claims, "iss", GUEST_ISSUER))
         return UNKNOWN_GUEST;
-    for (size_t i = 0; i < auth->n_keys; i++) {
-        bool named = jwt_may_be_of(jwt, auth->keys[i].kid);
-        known = known || named;
-        fits = fits || (named && jwt_has_alg(jwt, auth->keys[i].alg));
-    }
+    look_among(auth->keys, auth->n_keys, jwt, &known, &fits);
+    look_among(set, n, jwt, &known, &fits);
+    if (!known)
+        ret->later = may_be_soon(auth, jwt);
     if (!known)
         return "unknown key";
     return fits ? "bad signature" : "wrong algorithm";
@@ -305,7 +386,7 @@ static const char *check_token(const struct auth *auth, struct str token, int64_
 
     if (!wrong) {
         const struct jwt_key *key = find_key(auth, &jwt);
-        wrong = key ? check_claims(auth, key, &jwt.claims, wall_ms, ret) : explain(auth, &jwt);
+        wrong = key ? check_claims(auth, key, &jwt.claims, wall_ms, ret) : explain(auth, &jwt, ret);
     }
     jwt_done(&jwt);
     return wrong;
@@ -320,8 +401,11 @@ static void write_token(const struct auth *auth, const struct jwt_key *key, stru
     bool is_guest = key == &auth->guest_key;
     const char *issuer = issuer_of(auth, key);
 
+    size_t n = auth->tenant_claim && !is_guest ? tenant_size(sub) : 0;
     buf_putc(&claims, '{');
-    js_put_field(&claims, "sub", sub);
+    if (n)
+        js_put_field(&claims, auth->tenant_claim, (struct str){sub.p, n});
+    js_put_field(&claims, "sub", n ? str_from(sub, n + 1) : sub);
     if (issuer)
         js_put_field(&claims, "iss", str_of(issuer));
     if (!is_guest && auth->audience)
@@ -352,13 +436,19 @@ static const char *new_guest(const struct auth *auth, int64_t wall_ms, struct id
     return NULL;
 }
 
+static bool names_tenant(struct str owner)
+{
+    size_t n = tenant_size(owner);
+    return n > 0 && n + 1 < owner.n && is_tenant((struct str){owner.p, n});
+}
+
 /* When keys are configured, the gateway's own speaks for guests alone. */
 static const struct jwt_key *signing_key(const struct auth *auth)
 {
     for (size_t i = 0; i < auth->n_keys; i++)
         if (auth->keys[i].alg == ALG_HS256)
             return &auth->keys[i];
-    return auth->n_keys == 0 && auth_serves_guests(auth) ? &auth->guest_key : NULL;
+    return !auth->has_keys && auth_serves_guests(auth) ? &auth->guest_key : NULL;
 }
 
 bool auth_token(const struct auth *auth, struct str sub, int64_t ttl_s, int64_t wall_ms,
@@ -372,6 +462,8 @@ bool auth_token(const struct auth *auth, struct str sub, int64_t ttl_s, int64_t 
         wrong = "there is no HS256 key to sign with";
     else if (!auth_is_owner(sub))
         wrong = "the name must be a text of 1 to 255 bytes without controls";
+    else if (key != &auth->guest_key && auth->tenant_claim && !names_tenant(sub))
+        wrong = "the name must be TENANT/NAME, because of auth.tenant_claim";
     else if (key != &auth->guest_key && is_guest_name(sub))
         wrong = "a name that begins with \"" GUEST_PREFIX "\" is a guest's";
     else if (ttl_s < 1 || ttl_s > MAX_EXPIRY - now)
@@ -417,7 +509,9 @@ bool auth_check(const struct auth *auth, struct str hello_token, struct str bear
     if (!wrong)
         return true;
     rights_unref(ret->rights);
+    bool later = ret->later;
     memset(ret, 0, sizeof *ret);
+    ret->later = later;
     snprintf(ret->error, sizeof ret->error, "%s", wrong);
     return false;
 }

@@ -2,8 +2,8 @@
  *
  * Shape:    one function, auth_check, for WebSocket and HTTP alike.  Keys are read once and kept
  *           parsed; jwt.h knows a token's format, this file decides which tokens to believe.
- * Thread:   any; a struct auth is const after auth_open.
- * Owns:     its keys (wiped by auth_close).
+ * Thread:   any; a struct auth is const after auth_open.  With a set of keys (jwks.h): loop.
+ * Owns:     its keys (wiped by auth_close); a set stays the caller's.
  * Errors:   auth_open lists all faults, one a line, in the form of config.h.  auth_check puts a few
  *           words into identity.error, never any part of the token: they are for the log, not for
  *           the client.
@@ -15,8 +15,10 @@
 
 struct config;
 struct auth;
+struct jwks;
 
 #define GUEST_PREFIX "guest-"
+#define MAX_TENANT 64 /* bytes; an owner with one is TENANT/SUB (auth.tenant_claim) */
 #define UNKNOWN_GUEST \
     "unknown guest" /* begins the error for a client that may start anew without a token */
 
@@ -26,13 +28,15 @@ struct auth;
 struct auth *auth_open(const struct config *config, const char *data_dir, struct buf *ret_faults)
     MUST_USE;
 void auth_close(struct auth *auth);
+/* The set counts beside its keys from now on. */
+void auth_set_jwks(struct auth *auth, struct jwks *jwks);
 
 /* Identifies the client.  Exactly one token counts: hello.token, or the bearer, or the cookie's
  * value, in this order; each is STR_NULL when absent ("" is a token, and a bad one).  Without any
  * token, and if guests are served: a new guest with a token of its own in ret->token (HTTP creates
  * no guests: do not call this without a token). ret->expires_at_ms is the token's exp; the token is
  * accepted for TOKEN_LEEWAY_S more.  When ret->error begins with UNKNOWN_GUEST, the client may
- * start anew without a token. */
+ * start anew without a token.  ret->later: its key is not known yet, but may be soon. */
 bool auth_check(const struct auth *auth, struct str hello_token, struct str bearer,
                 struct str cookie, int64_t wall_ms, struct identity *ret) MUST_USE;
 
@@ -45,9 +49,9 @@ struct str auth_cookie(const struct auth *auth, struct str cookie_header);
 bool auth_is_owner(struct str text);
 bool auth_serves_guests(const struct auth *auth);
 
-/* Appends a token for sub, signed with the first HS256 key or, when no keys are configured, with
- * the gateway's own.  False with a sentence in ret_error when there is no key to sign with or sub
- * may not be an owner. */
+/* Appends a token for sub, an owner (with its tenant), signed with the first HS256 key or, when no
+ * keys are configured, with the gateway's own.  False with a sentence in ret_error when there is no
+ * key to sign with or sub may not be an owner. */
 bool auth_token(const struct auth *auth, struct str sub, int64_t ttl_s, int64_t wall_ms,
                 struct buf *out, char ret_error[128]) MUST_USE;
 

@@ -176,6 +176,22 @@ static const json_t *choose(const json_t *root, const char *kid)
     return NULL;
 }
 
+/* NULL, or what is wrong; without a key: it is none of its algorithm. */
+static const char *public_of_jwk(const json_t *jwk, struct jwt_key *ret)
+{
+    if (json_object_get(jwk, "d") || json_object_get(jwk, "k"))
+        return "holds a private key; give the public one";
+    if (json_object_get(jwk, "alg") && !is(jwk, "alg", key_alg_text(ret->alg)))
+        return "is a key of another algorithm";
+    if (ret->alg == ALG_RS256)
+        ret->public_key = rsa_of_jwk(jwk);
+    else if (ret->alg == ALG_ES256)
+        ret->public_key = p256_of_jwk(jwk);
+    else
+        ret->public_key = ed25519_of_jwk(jwk);
+    return NULL;
+}
+
 static const char *open_jwk(const struct buf *text, struct jwt_key *ret)
 {
     json_t *root = json_loadb(text->bytes, text->len, JSON_REJECT_DUPLICATES, NULL);
@@ -186,16 +202,8 @@ static const char *open_jwk(const struct buf *text, struct jwt_key *ret)
         wrong = "is neither PEM nor JSON";
     else if (!jwk)
         wrong = "has no key with this kid";
-    else if (json_object_get(jwk, "d") || json_object_get(jwk, "k"))
-        wrong = "holds a private key; give the public one";
-    else if (json_object_get(jwk, "alg") && !is(jwk, "alg", key_alg_text(ret->alg)))
-        wrong = "is a key of another algorithm";
-    else if (ret->alg == ALG_RS256)
-        ret->public_key = rsa_of_jwk(jwk);
-    else if (ret->alg == ALG_ES256)
-        ret->public_key = p256_of_jwk(jwk);
     else
-        ret->public_key = ed25519_of_jwk(jwk);
+        wrong = public_of_jwk(jwk, ret);
     json_decref(root);
     return wrong;
 }
@@ -253,6 +261,62 @@ static const char *open_public(const char *path, struct jwt_key *ret)
     wipe(&text); /* it may have been the private key */
     ERR_clear_error();
     return wrong;
+}
+
+/* --- sets ------------------------------------------------------------------------------------- */
+
+/* The algorithm by the kind of key; false for one that is not known. */
+static bool alg_of_jwk(const json_t *jwk, enum key_alg *ret)
+{
+    if (is(jwk, "kty", "RSA"))
+        *ret = ALG_RS256;
+    else if (is(jwk, "kty", "EC"))
+        *ret = ALG_ES256;
+    else if (is(jwk, "kty", "OKP"))
+        *ret = ALG_EDDSA;
+    else
+        return false;
+    return true;
+}
+
+/* One for encryption verifies nothing (RFC 7517 section 4.2, 4.3). */
+static bool verifies(const json_t *jwk)
+{
+    const json_t *use = json_object_get(jwk, "use"), *ops = json_object_get(jwk, "key_ops");
+    bool may = !json_is_array(ops);
+    for (size_t i = 0; json_is_array(ops) && i < json_array_size(ops); i++) {
+        const char *op = json_string_value(json_array_get(ops, i));
+        may = may || (op && strcmp(op, "verify") == 0);
+    }
+    return may && (!use || is(jwk, "use", "sig"));
+}
+
+static bool read_jwk(const json_t *jwk, struct jwt_key *ret)
+{
+    const char *kid = json_string_value(json_object_get(jwk, "kid"));
+    *ret = (struct jwt_key){0};
+    if (!verifies(jwk) || !alg_of_jwk(jwk, &ret->alg))
+        return false;
+    const char *wrong = public_of_jwk(jwk, ret);
+    if (!wrong)
+        wrong = check_public_key(ret);
+    ret->kid = xstrdup(str_of(kid ? kid : ""));
+    if (wrong)
+        jwt_key_done(ret);
+    return !wrong;
+}
+
+size_t jwt_keys_of_set(struct str text, struct jwt_key *ret, size_t max)
+{
+    json_t *root = json_loadb(text.p, text.n, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *set = json_object_get(root, "keys");
+    size_t n = 0;
+    for (size_t i = 0; json_is_array(set) && i < json_array_size(set) && n < max; i++)
+        if (read_jwk(json_array_get(set, i), &ret[n]))
+            n++;
+    json_decref(root);
+    ERR_clear_error();
+    return n;
 }
 
 /* --- keys ------------------------------------------------------------------------------------- */

@@ -23,6 +23,9 @@ struct jwt_key {
 /* Reads the file that the configuration names.  NULL, or what is wrong with it; call jwt_key_done
  * in both cases. */
 const char *jwt_key_open(const struct config_key *config, struct jwt_key *ret) MUST_USE;
+/* Reads the public keys for signatures of a JWK set (RFC 7517 section 5), each with its kid ("" for
+ * none), and passes over all that is something else; returns how many, at most max. */
+size_t jwt_keys_of_set(struct str text, struct jwt_key *ret, size_t max);
 /* An HS256 key of given bytes. */
 void jwt_key_of_secret(const char *kid, const void *secret, size_t n, struct jwt_key *ret);
 void jwt_key_done(struct jwt_key *key);

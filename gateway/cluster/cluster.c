@@ -1,6 +1,8 @@
 /* The loop's side: a copy of the newest view, and what follows from it for the hub.  Slots that are
- * ours by the view are restored, and open then; of more than our share, those in which nothing
- * lives are given away: closed, then, when all that was staged is committed, released. */
+ * ours by the view are restored, and open then.  Of more than our share, those in which nothing
+ * lives are given away: left, then, when all that was staged is committed, released.  Those that
+ * only readers and followers keep are closed first: requests are refused, sessions end with 1001,
+ * and their clients find the next home. */
 #include "gateway/cluster/cluster.h"
 
 #include <stdlib.h>
@@ -11,6 +13,11 @@
 #include "gateway/base/log.h"
 #include "gateway/store/store_pg.h"
 
+#define CLOSING_TICK_MS 20
+#define CLOSING_MS 10000 /* a slot that is not idle by then is served again */
+#define CLOSING_AGAIN_MS 30000
+#define CLOSING_MAX 256 /* slots at a time: their clients come back at once */
+
 struct cluster {
     struct hub *hub;
     struct store_pg *pg; /* NULL: one node, all slots */
@@ -19,7 +26,10 @@ struct cluster {
     struct slots ours;      /* by the view, but for those that leave */
     struct slots waiting;   /* of ours, those to be restored next */
     struct slots restoring; /* those under way */
-    struct slots leaving;   /* closed, and not released yet */
+    struct slots closing;   /* refused, and not idle yet */
+    msec_t closing_since, closes_after;
+    uv_timer_t tick;      /* runs while some are closing */
+    struct slots leaving; /* left, and not released yet */
     bool begun, restores, leaves, stopped;
     struct waiter staged; /* before leaving ones may be released */
     int64_t us;
@@ -97,32 +107,108 @@ static bool has_others(const struct cluster *c)
     return false;
 }
 
-/* Closed slots are given away as a whole before others are looked at.  A node that leaves has no
- * share: it keeps the slots in which something lives, as long as that does. */
-static void leave_some(struct cluster *c)
+static void slots_less(struct slots *s, const struct slots *those)
 {
-    struct slots idle, busy = {0};
-    unsigned share = store_view_share(&c->view, c->us), n = 0;
-    unsigned have = store_view_count(&c->view, c->us);
-    if (c->restores || c->leaves || have <= share || !has_others(c))
-        return;
-    hub_find_idle(c->hub, &idle);
-    c->o.busy(c->o.arg, &busy);
-    for (unsigned i = 0; i < N_SLOTS && n < have - share; i++)
-        if (slots_has(&idle, i) && slots_has(&c->ours, i) && !slots_has(&busy, i)) {
-            slots_add(&c->leaving, i);
-            n++;
-        }
-    if (n == 0)
-        return;
+    for (size_t i = 0; i < countof(s->bits); i++)
+        s->bits[i] &= ~those->bits[i];
+}
+
+static unsigned slots_count(const struct slots *s)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < N_SLOTS; i++)
+        n += slots_has(s, i);
+    return n;
+}
+
+/* So many of the slots, the others fall. */
+static unsigned slots_first(struct slots *s, unsigned most)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < N_SLOTS; i++)
+        if (slots_has(s, i) && ++n > most)
+            slots_take(s, i);
+    return n < most ? n : most;
+}
+
+/* They are idle. */
+static void leave(struct cluster *c, const struct slots *idle)
+{
     c->leaves = true;
-    for (size_t i = 0; i < countof(c->ours.bits); i++)
-        c->ours.bits[i] &= ~c->leaving.bits[i];
-    log_event(LEVEL_INFO, "cluster", "slots_go", LOG_INT("slots", n));
+    c->leaving = *idle;
+    slots_less(&c->ours, idle);
+    slots_less(&c->closing, idle);
+    log_event(LEVEL_INFO, "cluster", "slots_go", LOG_INT("slots", slots_count(idle)));
     c->o.leaving(c->o.arg, &c->leaving);
     hub_leave(c->hub, &c->leaving);
     c->staged.done = on_staged;
     journal_wait(&c->hub->journal, &c->staged);
+}
+
+/* The rest was not idle in time: it is served again, and left alone for a while. */
+static void closing_give_up(struct cluster *c)
+{
+    log_event(LEVEL_INFO, "cluster", "slots_stay", LOG_INT("slots", slots_count(&c->closing)));
+    hub_reopen_slots(c->hub, &c->closing);
+    memset(&c->closing, 0, sizeof c->closing);
+    c->closes_after = c->hub->clock.now_ms + CLOSING_AGAIN_MS;
+    cluster_tell(c);
+}
+
+static void on_closing_tick(uv_timer_t *timer)
+{
+    struct cluster *c = container_of(timer, struct cluster, tick);
+    struct slots idle, busy = {0};
+    if (c->stopped || slots_are_empty(&c->closing)) {
+        uv_timer_stop(timer);
+        return;
+    }
+    if (c->leaves)
+        return;
+    c->o.closing(c->o.arg, &c->closing, false); /* some have come back too early */
+    hub_find_idle(c->hub, &c->closing, &idle);
+    c->o.busy(c->o.arg, &busy);
+    slots_less(&idle, &busy);
+    if (!slots_are_empty(&idle))
+        leave(c, &idle);
+    else if (c->hub->clock.now_ms - c->closing_since > CLOSING_MS)
+        closing_give_up(c);
+}
+
+static void close_some(struct cluster *c, unsigned most, const struct slots *busy)
+{
+    struct slots some;
+    if (most == 0 || !slots_are_empty(&c->closing) || c->hub->clock.now_ms < c->closes_after)
+        return;
+    hub_find_movable(c->hub, &c->hub->open, &some);
+    slots_less(&some, busy);
+    if (slots_first(&some, most < CLOSING_MAX ? most : CLOSING_MAX) == 0)
+        return;
+    log_event(LEVEL_INFO, "cluster", "slots_close", LOG_INT("slots", slots_count(&some)));
+    c->closing = some;
+    c->closing_since = c->hub->clock.now_ms;
+    hub_close_slots(c->hub, &some);
+    c->o.closing(c->o.arg, &some, false);
+    uv_timer_start(&c->tick, on_closing_tick, CLOSING_TICK_MS, CLOSING_TICK_MS);
+}
+
+/* Slots that were left are given away as a whole before others are looked at.  A node that leaves
+ * has no share: it keeps the slots in which something lives, as long as that does. */
+static void leave_some(struct cluster *c)
+{
+    struct slots idle, busy = {0};
+    unsigned share = store_view_share(&c->view, c->us);
+    unsigned have = store_view_count(&c->view, c->us), going = slots_count(&c->closing);
+    if (c->restores || c->leaves || have <= share + going || !has_others(c))
+        return;
+    unsigned most = have - share - going;
+    hub_find_idle(c->hub, &c->hub->open, &idle);
+    c->o.busy(c->o.arg, &busy);
+    slots_less(&idle, &busy);
+    unsigned n = slots_first(&idle, most);
+    if (n > 0)
+        leave(c, &idle);
+    close_some(c, most - n, &busy);
 }
 
 /* --- the view --------------------------------------------------------------------------------- */
@@ -134,8 +220,10 @@ static void take_slots(struct cluster *c)
         bool mine = c->view.home[i] == c->us;
         if (!mine && slots_has(&c->leaving, i))
             slots_take(&c->leaving, i);
-        if (!mine)
+        if (!mine) {
             slots_take(&c->ours, i);
+            slots_take(&c->closing, i);
+        }
         if (!mine || slots_has(&c->ours, i) || slots_has(&c->leaving, i))
             continue;
         slots_add(&c->ours, i);
@@ -159,6 +247,17 @@ static bool is_other(const struct store_view *a, const struct store_view *b)
     return other;
 }
 
+/* A session that began while its owner was nobody's knows of no home. */
+static void close_strays(struct cluster *c)
+{
+    struct slots away = {0};
+    for (unsigned i = 0; i < N_SLOTS; i++)
+        if (c->view.home[i] != 0 && c->view.home[i] != c->us)
+            slots_add(&away, i);
+    slots_less(&away, &c->hub->open); /* those that are ours until we have left them */
+    c->o.closing(c->o.arg, &away, true);
+}
+
 static void on_view(uv_async_t *async)
 {
     struct cluster *c = container_of(async, struct cluster, async);
@@ -172,8 +271,10 @@ static void on_view(uv_async_t *async)
     bool other = is_other(before, &c->view);
     free(before);
     take_slots(c);
-    if (other)
+    if (other) {
         cluster_tell(c);
+        close_strays(c);
+    }
     if (!c->begun)
         return;
     restore_next(c);
@@ -200,6 +301,7 @@ struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *
         return c;
     c->us = store_pg_incarnation(pg);
     ASSERT(uv_async_init(loop, &c->async, on_view) == 0);
+    ASSERT(uv_timer_init(loop, &c->tick) == 0);
     store_pg_watch(pg, on_changed, c);
     store_pg_view(pg, &c->view);
     take_slots(c);
@@ -229,16 +331,28 @@ void cluster_stop(struct cluster *c)
         store_pg_watch(c->pg, NULL, NULL);
 }
 
+void cluster_join(struct cluster *c)
+{
+    if (c && c->pg)
+        store_pg_watch_end(c->pg);
+}
+
 static void on_cluster_closed(uv_handle_t *handle)
 {
     free(container_of((uv_async_t *)handle, struct cluster, async));
+}
+
+static void on_tick_closed(uv_handle_t *handle)
+{
+    struct cluster *c = container_of((uv_timer_t *)handle, struct cluster, tick);
+    uv_close((uv_handle_t *)&c->async, on_cluster_closed);
 }
 
 void cluster_close(struct cluster *c)
 {
     cluster_stop(c);
     if (c && c->pg)
-        uv_close((uv_handle_t *)&c->async, on_cluster_closed);
+        uv_close((uv_handle_t *)&c->tick, on_tick_closed);
     else
         free(c);
 }
@@ -296,7 +410,7 @@ struct cluster_counts cluster_count(const struct cluster *c)
     for (unsigned i = 0; i < N_SLOTS; i++) {
         n.open += slots_has(&c->hub->open, i);
         n.coming += slots_has(&c->waiting, i) || slots_has(&c->restoring, i);
-        n.leaving += slots_has(&c->leaving, i);
+        n.leaving += slots_has(&c->leaving, i) || slots_has(&c->closing, i);
     }
     for (size_t i = 0; i < c->view.n; i++)
         n.nodes[c->view.nodes[i].state]++;

@@ -52,7 +52,10 @@ struct cluster_options {
     void (*opened)(void *arg, int status);
     /* Adds slots that must stay, beside those in which the hub has something. */
     void (*busy)(void *arg, struct slots *ret);
-    /* Those are about to be closed: nothing may be staged for their owners any more. */
+    /* Requests of their owners are refused from now on: their sessions are to be closed.  are_away:
+     * those are at home at other nodes. */
+    void (*closing)(void *arg, const struct slots *slots, bool are_away);
+    /* Those are about to be left: nothing may be staged for their owners any more. */
     void (*leaving)(void *arg, const struct slots *slots);
     void *arg;
 };
@@ -67,6 +70,9 @@ void cluster_start(struct cluster *c);
 void cluster_leave(struct cluster *c);
 /* From now on nothing is opened, closed or told.  Before the hub and the store are closed. */
 void cluster_stop(struct cluster *c); /* NULL is allowed, also in the next */
+/* The store's threads have ended: so do those that watch the nodes.  Before descriptors are closed
+ * twice (server_stop): a thread that opens one at that moment would lose it. */
+void cluster_join(struct cluster *c); /* NULL is allowed */
 void cluster_close(struct cluster *c);
 
 struct home_of cluster_home_of(const struct cluster *c, struct str owner);

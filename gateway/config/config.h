@@ -214,9 +214,10 @@ struct config {
     struct {
         struct config_key *keys;
         size_t n_keys;
+        char *jwks_url; /* NULL for none */
         char *issuer, *audience;
         char *cookie; /* the cookie's name */
-        char *admin_claim;
+        char *admin_claim, *tenant_claim;
     } auth;
     struct {
         char *socket; /* path; NULL for none */
@@ -323,11 +324,17 @@ void config_done(struct config *c);
  * faults.  Returns their number. */
 int config_warn(const struct config *c, struct buf *ret_warnings);
 
+/* Why the agent's programs end with the gateway, where others are kept; NULL: they don't, or it has
+ * none. */
+const char *config_not_kept(const struct config *c, const struct config_agent *agent);
+
 /* The effective configuration as indented JSON; values that may be secret appear as "***". */
 void config_print(const struct config *c, struct buf *out);
 /* All keys with type, range, default and description, one a line. */
 void config_print_keys(struct buf *out);
 
+/* Whether tokens of others are let in: there are keys for them, or there will be. */
+bool config_has_keys(const struct config *c);
 /* A coding agent: it works in the folder that it is started in, and runs commands. */
 bool config_is_coder(const struct config_agent *agent);
 /* The server that an agent's tool "mcp:SERVER/TOOL" is of, and the tool in ret_tool; NULL when

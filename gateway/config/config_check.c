@@ -96,7 +96,7 @@ static void check_listen(struct config *c, const char *path, struct faults *f)
     c->is_loopback = net_is_loopback(&address);
     if (c->errors == ERRORS_BY_BIND)
         c->errors = c->is_loopback ? ERRORS_FULL : ERRORS_SHORT;
-    if (!c->is_loopback && c->auth.n_keys == 0 && !c->guests)
+    if (!c->is_loopback && !config_has_keys(c) && !c->guests)
         fault(f, path,
               "without auth.keys, anyone beyond loopback could connect as a guest; configure "
               "keys, or set \"guests\": true");
@@ -216,13 +216,36 @@ static void check_key(const struct config *c, size_t at, struct faults *f)
         fault(f, path.text, "is not for HS256, which needs a secret");
 }
 
+bool config_has_keys(const struct config *c)
+{
+    return c->auth.n_keys > 0 || c->auth.jwks_url;
+}
+
+/* To answer in the issuer's place is to make tokens. */
+static void check_jwks(const struct config *c, struct faults *f)
+{
+    static const char *const here[] = {"http://127.0.0.1", "http://[::1]", "http://localhost"};
+    const char *url = c->auth.jwks_url;
+    bool good = !url || str_begins(str_of(url), STR("https://"));
+    for (size_t i = 0; !good && i < countof(here); i++) {
+        size_t n = strlen(here[i]);
+        good =
+            strncmp(url, here[i], n) == 0 && (!url[n] || strchr(":/", url[n])) && !strchr(url, '@');
+    }
+    if (!good)
+        fault(f, "auth.jwks_url", "must begin with https://, or be on this machine");
+}
+
 static void check_auth(struct config *c, struct faults *f)
 {
+    check_jwks(c, f);
+    if (c->auth.tenant_claim && !config_has_keys(c))
+        fault(f, "auth.tenant_claim", "is for tokens of auth.keys or auth.jwks_url: give one");
     for (size_t i = 0; i < c->auth.n_keys; i++)
         check_key(c, i, f);
     if (c->auth.cookie && !is_cookie_name(c->auth.cookie))
         fault(f, "auth.cookie", "is not a valid cookie name");
-    c->serves_guests = c->guests || c->auth.n_keys == 0;
+    c->serves_guests = c->guests || !config_has_keys(c);
     if (!c->tls.cert != !c->tls.key)
         fault(f, c->tls.cert ? "tls.key" : "tls.cert", "is missing: a certificate needs its key");
 }

@@ -262,6 +262,19 @@ static void check_terminal(struct config *c, struct faults *f)
     c->terminal.workdir = buf_take(&path);
 }
 
+const char *config_not_kept(const struct config *c, const struct config_agent *agent)
+{
+    if (agent->kind == AGENT_ACP)
+        return "what an agent of kind acp asks for, files and terminals, is the gateway's";
+    if (agent->kind != AGENT_EXEC)
+        return NULL;
+    if (c->store.kind == STORE_MEMORY)
+        return "the store is in memory";
+    if (!agent->kept)
+        return "it has \"kept\": false";
+    return agent->after_restart == RESTART_FAIL ? "it has \"after_restart\": \"fail\"" : NULL;
+}
+
 /* Once the usual values are there. */
 static void check_keep(const struct config *c, size_t at, struct faults *f)
 {
@@ -285,8 +298,9 @@ static void check_restart(const struct config *c, size_t at, struct faults *f)
     bool is_kept = agent->kind == AGENT_EXEC && agent->kept;
     bool usual = agent->kind == AGENT_REACT || is_kept;
     if (agent->after_restart == RESTART_CONTINUE && c->store.kind == STORE_MEMORY)
-        fault(f, config_path("agents[%zu].after_restart", at).text,
-              "cannot be \"continue\" where store.kind is memory: no task is there after a restart");
+        fault(
+            f, config_path("agents[%zu].after_restart", at).text,
+            "cannot be \"continue\" where store.kind is memory: no task is there after a restart");
     if (agent->after_restart == RESTART_BY_KIND)
         agent->after_restart =
             usual && c->store.kind != STORE_MEMORY ? RESTART_CONTINUE : RESTART_FAIL;

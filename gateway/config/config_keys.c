@@ -69,11 +69,15 @@ TABLE(auth_key_table, auth_key_keys);
 
 static const struct key auth_keys[] = {
     {"keys", "keys that verify tokens", LIST(auth.keys, auth.n_keys, auth_key_table, 64)},
+    {"jwks_url", "where the issuer publishes its keys (a JWK set), beside the keys above",
+     URL(config, auth.jwks_url)},
     {"issuer", "required iss of tokens", TEXT(config, auth.issuer, 1024)},
     {"audience", "required aud of tokens, or one entry of it", TEXT(config, auth.audience, 1024)},
     {"cookie", "name of the cookie that may carry a token", TEXT(config, auth.cookie, 128)},
     {"admin_claim", "a token in which this claim is true is an operator's: docs/operations.md 12",
      TEXT(config, auth.admin_claim, 128)},
+    {"tenant_claim", "the claim that names a tenant, the first part of the owner: TENANT/SUB",
+     TEXT(config, auth.tenant_claim, 128)},
 };
 TABLE(auth_table, auth_keys);
 

@@ -51,6 +51,13 @@ static void warn_shells(const struct config_texts *programs, const char *path, s
     }
 }
 
+static void warn_audience(const struct config *c, struct faults *f)
+{
+    if (c->auth.jwks_url && !c->auth.audience)
+        fault(f, "auth.audience",
+              "is missing: tokens that the issuer made for others are let in, too");
+}
+
 static void warn_rebinding(const struct config *c, struct faults *f)
 {
     if (c->serves_guests && !c->is_loopback && c->origins.n == 0 && c->hosts.n == 0)
@@ -98,6 +105,7 @@ int config_warn(const struct config *c, struct buf *ret_warnings)
     struct faults f = {.out = ret_warnings};
 
     warn_rebinding(c, &f);
+    warn_audience(c, &f);
     warn_coders(c, &f);
     warn_mcp(c, &f);
     warn_shells(&c->terminal.approved, "terminal.approved", &f);

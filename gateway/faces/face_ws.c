@@ -435,7 +435,7 @@ static void take_frame(struct face_ws *ws, const struct face_frame *frame, struc
     if (!is_in_time(ws, frame->id))
         return;
     if (!known)
-        say_failed(ws, frame->id, ERR_UNAUTHORIZED, who.error);
+        say_failed(ws, frame->id, who.later ? ERR_OVERLOADED : ERR_UNAUTHORIZED, who.error);
     else if (frame->kind == FRAME_CANCEL)
         stop_channel(ws, frame->id);
     else if (ws->n_channels >= MOST_CHANNELS)

@@ -31,6 +31,8 @@ struct peer {
     struct net_address named;
     uint8_t n_offers;             /* of compression, examined so far (extension.h) */
     struct deflate_terms deflate; /* of the accepted one */
+    bool is_linked;               /* another node has it, and carries its bytes (relay.h) */
+    bool is_operator;             /* of that: an order that was given there */
     bool is_asking;               /* a head was read, and its exchange is not over (lws_quirks.h) */
     bool goes_first;              /* libwebsockets has something to send (lws_quirks.h) */
     struct address *address;      /* counts the socket; NULL: not counted */

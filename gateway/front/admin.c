@@ -13,6 +13,7 @@
 #include "gateway/base/log.h"
 #include "gateway/cluster/cluster.h"
 #include "gateway/front/address.h"
+#include "gateway/front/relay.h"
 #include "gateway/front/ws.h"
 
 #define BACKLOG 16
@@ -153,15 +154,19 @@ void admin_close(struct front *f)
 /* --- identity --------------------------------------------------------------------------------- */
 
 /* Asks the socket itself: the vhost cannot be trusted, because the client's Host moves a connection
- * from one to another. */
+ * from one to another.  By the name that was connected to: one end of a pair (relay.h) has none,
+ * and is an operator's only when the gateway that has his connection says so. */
 bool admin_is(struct lws *wsi)
 {
     const struct front *f = lws_context_user(lws_get_context(wsi));
-    int domain = AF_INET;
-    socklen_t n = sizeof domain;
+    const struct peer *peer = lws_get_opaque_user_data(wsi);
+    if (peer && peer->is_linked)
+        return peer->is_operator;
+    struct sockaddr_un at = {.sun_family = AF_INET};
+    socklen_t n = sizeof at;
     return f->admin_fd >= 0 &&
-           getsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 &&
-           domain == AF_UNIX;
+           getsockname(lws_get_socket_fd(wsi), (struct sockaddr *)&at, &n) == 0 &&
+           at.sun_family == AF_UNIX && n > offsetof(struct sockaddr_un, sun_path);
 }
 
 bool admin_claims(struct exchange *x, const char *path)
@@ -328,10 +333,22 @@ static void audit_order(struct exchange *x, const char *event, const struct orde
     audit_write(x->front->audit, x->front->hub->clock.wall_ms, &line);
 }
 
+/* Only the owner's home may write about it, and knows all connections of his: an order that comes
+ * to another gateway goes there. */
+static bool read_order_at_home(struct exchange *x, struct order *ret)
+{
+    if (!read_order(x, ret))
+        return false;
+    if (!relay_order(x, buf_str(&ret->owner)))
+        return true;
+    buf_done(&ret->owner);
+    return false;
+}
+
 void admin_kick(struct exchange *x)
 {
     struct order o;
-    if (!read_order(x, &o))
+    if (!read_order_at_home(x, &o))
         return;
     put_closed(x, &o, CLOSE_GOING_AWAY, NULL);
     buf_putc(&x->answer, '}');
@@ -339,18 +356,6 @@ void admin_kick(struct exchange *x)
     audit_order(x, "kick", &o);
     buf_done(&o.owner);
     http_api_ready(x, 200);
-}
-
-/* Only the owner's home may write about it. */
-static bool read_order_at_home(struct exchange *x, struct order *ret)
-{
-    if (!read_order(x, ret))
-        return false;
-    if (slots_has(&x->front->hub->open, slot_of(buf_str(&ret->owner))))
-        return true;
-    http_api_fail(x, ERR_OVERLOADED, "another gateway is this owner's home: say it to that one");
-    buf_done(&ret->owner);
-    return false;
 }
 
 void admin_revoke(struct exchange *x)
@@ -409,8 +414,13 @@ static void put_gateway(struct buf *out, const struct cluster *c, const struct s
     js_put_field(out, "version", str_of(node->version));
     if (node->link[0])
         js_put_field(out, "link", str_of(node->link));
-    if (node->incarnation == cluster_incarnation(c))
+    if (node->incarnation == cluster_incarnation(c)) {
+        struct cluster_counts n = cluster_count(c);
         js_put_raw(out, "this", STR("true"));
+        js_put_int(out, "open", n.open);
+        js_put_int(out, "coming", n.coming);
+        js_put_int(out, "moving", n.leaving);
+    }
     buf_putc(out, '}');
 }
 

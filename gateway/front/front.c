@@ -35,8 +35,11 @@ static bool refuse_token(struct front *f, bool has_token, struct identity *ret)
         return false;
     f->refusals[REFUSED_TOKEN]++;
     log_event_limited(LEVEL_INFO, "auth", "refused", LOG_TEXT("why", ret->error));
+    bool is_open = is_guest || !config_has_keys(f->config);
     snprintf(ret->error, sizeof ret->error, "%s",
-             is_guest || f->config->auth.n_keys == 0 ? UNKNOWN_GUEST : "the token is not valid");
+             ret->later ? "the keys of the issuer are not known yet"
+             : is_open  ? UNKNOWN_GUEST
+                        : "the token is not valid");
     return false;
 }
 

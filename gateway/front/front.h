@@ -21,6 +21,7 @@ struct audit;
 struct cluster;
 struct deflate;
 struct files;
+struct pipe_port;
 struct route;
 struct ws_kind;
 
@@ -54,6 +55,7 @@ struct front {
      * none. */
     uint32_t (*close_linked)(void *arg, struct str owner, enum close_code code, const char *why);
     void *linked_arg;
+    const struct pipe_port *pipes; /* to the homes of owners (relay.h); NULL: there are none */
     void (*write_metrics)(void *arg, struct buf *out);
     void (*drain)(void *arg); /* a planned stop begins */
     bool is_told_to_drain;    /* at the next tick: the order is answered first */

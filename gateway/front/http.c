@@ -343,7 +343,7 @@ int http_begin_events(struct lws *wsi, const char *origin, bool plain, const cha
     unsigned char bytes[LWS_PRE + HEADERS_MAX], *start = bytes + LWS_PRE, *p = start;
     unsigned char *end = bytes + sizeof bytes - 1;
     bool ok = !lws_add_http_header_status(wsi, 200, &p, end) &&
-              http_add(wsi, "content-type:", "text/event-stream", &p, end) &&
+              add_own(wsi, lines, "content-type:", "text/event-stream", &p, end) &&
               (plain ? http_add(wsi, "connection:", "close", &p, end)
                      : http_add(wsi, "transfer-encoding:", "chunked", &p, end)) &&
               add_own(wsi, lines, "cache-control:", "no-store", &p, end) &&

@@ -12,6 +12,7 @@
 #include "gateway/front/http_files.h"
 #include "gateway/front/http_head.h"
 #include "gateway/front/lws_quirks.h"
+#include "gateway/front/relay.h"
 #include "gateway/front/tcp.h"
 
 #define LAST_EVENT_ID "last-event-id:"
@@ -36,7 +37,7 @@ static enum error identify(struct exchange *x, char *why, size_t n)
         e = ERR_UNAUTHORIZED;
     } else if (!front_identify(f, STR_NULL, str_of(bearer), str_of(cookie), &who)) {
         snprintf(why, n, "%s", who.error);
-        e = ERR_UNAUTHORIZED;
+        e = who.later ? ERR_OVERLOADED : ERR_UNAUTHORIZED;
     } else {
         struct str name = {who.owner, who.owner_len};
         char group[NET_TEXT];
@@ -391,11 +392,11 @@ static bool is_welcome(struct exchange *x, bool from_cookie)
         return refuse_as(x, 415, "with a cookie a change must be application/json");
     if (x->is_admins && !x->route->own && !admin_take_owner(x))
         return false;
-    bool known = x->is_admins || x->route->own || identify(x, why, sizeof why) == ERR_NONE;
+    enum error e = x->is_admins || x->route->own ? ERR_NONE : identify(x, why, sizeof why);
     if (!x->is_admins && !is_in_time(x))
         return false;
-    if (!known) {
-        http_api_fail(x, ERR_UNAUTHORIZED, why);
+    if (e) {
+        http_api_fail(x, e, why);
         return false;
     }
     if (x->route->allow)
@@ -489,8 +490,9 @@ int http_api_begin(struct front *f, struct lws *wsi, struct exchange **slot, con
     }
     if (!is_welcome(x, from_cookie))
         return 0;
-    if (takes_pieces(x)) {
+    if (!relay_takes(x, path) && takes_pieces(x))
         x->route->kind->head(x);
+    if (takes_pieces(x)) {
         if (!x->answered && !x->waits)
             await_body(x);
     }

@@ -49,6 +49,7 @@ struct exchange_kind {
      * known, and nothing of the body was read; then a piece. */
     void (*head)(struct exchange *x);
     void (*piece)(struct exchange *x, const char *bytes, size_t n);
+    bool is_homes; /* it is answered at the owner's home alone (relay.h) */
     /* Writes the answer by itself, once x->sends is set; as a callback of libwebsockets. */
     int (*writable)(struct exchange *x);
 };

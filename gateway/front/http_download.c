@@ -259,6 +259,7 @@ static void download_begin(struct exchange *x)
 }
 
 const struct exchange_kind download_kind = {
+    .is_homes = true,
     .begin = download_begin,
     .put_error = file_put_error,
     .closed = file_closed,

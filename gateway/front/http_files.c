@@ -252,6 +252,7 @@ static void upload_on_body(struct exchange *x)
 }
 
 static const struct exchange_kind upload_kind = {
+    .is_homes = true,
     .begin = upload_on_body,
     .put_error = file_put_error,
     .closed = file_closed,
@@ -288,7 +289,8 @@ void http_files_tick(struct front *f)
     msec_t now = f->hub->clock.now_ms;
     list_each (it, &f->under_way) {
         struct exchange *x = list_item(it, struct exchange, under_way);
-        if (!x->sends)
+        const struct peer *peer = lws_get_opaque_user_data(x->wsi);
+        if (!x->sends || (peer && peer->is_linked)) /* its front looks at the client's kernel */
             continue;
         uint64_t acked = tcp_bytes_acked(lws_get_socket_fd(x->wsi));
         if (!lws_partial_buffered(x->wsi) || acked != x->acked) {

@@ -13,6 +13,11 @@ static bool is_own_token(const char *name, enum lws_token_indexes *ret)
         const char *name;
         enum lws_token_indexes token;
     } known[] = {
+        {"authorization:", WSI_TOKEN_HTTP_AUTHORIZATION},
+        {"cookie:", WSI_TOKEN_HTTP_COOKIE},
+        {"host:", WSI_TOKEN_HOST},
+        {"origin:", WSI_TOKEN_ORIGIN},
+        {"content-length:", WSI_TOKEN_HTTP_CONTENT_LENGTH},
         {"if-none-match:", WSI_TOKEN_HTTP_IF_NONE_MATCH},
         {"if-range:", WSI_TOKEN_HTTP_IF_RANGE},
         {"range:", WSI_TOKEN_HTTP_RANGE},

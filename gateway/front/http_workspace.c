@@ -73,6 +73,7 @@ static void workspace_begin(struct exchange *x)
 }
 
 const struct exchange_kind workspace_kind = {
+    .is_homes = true,
     .begin = workspace_begin,
     .put_error = file_put_error,
     .closed = file_closed,

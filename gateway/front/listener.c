@@ -12,8 +12,8 @@
 #include "gateway/base/log.h"
 #include "gateway/base/net.h"
 #include "gateway/front/activation.h"
+#include "gateway/front/address.h"
 #include "gateway/front/proxied.h"
-#include "gateway/front/ws.h"
 
 #define ACCEPTS_PER_TURN 64
 #define ACCEPT_AGAIN_MS 200
@@ -21,8 +21,58 @@
 /* A reader's kernel acknowledges in steps of some segments, which on loopback have 64 KiB: a reader
  * of 1 KiB/s would seem to take nothing for a minute.  Smaller ones are still sent many at once. */
 #define MAX_SEGMENT 4096
+#define SEND_BUFFER (64 * 1024) /* the kernel doubles it: bytes that wait there delay a pong */
 
 static void on_accept_again(struct timer *timer);
+
+/* --- sockets ---------------------------------------------------------------------------------- */
+
+static struct peer *peer_of_socket(struct front *f, int fd, const struct net_address *named)
+{
+    struct peer *peer = peer_new(f, fd, named);
+    if (peer)
+        return peer;
+    f->refusals[REFUSED_SOCKETS]++;
+    log_event_limited(LEVEL_WARN, "ws", "refused",
+                      LOG_TEXT("why", "too many sockets of one address"));
+    close(fd);
+    return NULL;
+}
+
+void listener_take_linked(struct front *f, int fd, const struct net_address *named,
+                          bool is_operator)
+{
+    lws_sock_file_fd_type socket = {.sockfd = fd};
+    struct peer *peer = peer_of_socket(f, fd, named);
+    if (!peer)
+        return;
+    peer->is_linked = true;
+    peer->is_operator = is_operator;
+    /* Without TLS, which ends at the node that has the client. */
+    struct lws *wsi =
+        lws_adopt_descriptor_vhost(f->vhost, LWS_ADOPT_SOCKET | LWS_ADOPT_HTTP, socket, NULL, NULL);
+    if (wsi)
+        lws_set_opaque_user_data(wsi, peer);
+    else
+        peer_free(f, peer);
+}
+
+void listener_take(struct front *f, int fd, const struct net_address *named)
+{
+    int one = 1, bytes = SEND_BUFFER;
+    struct peer *peer = peer_of_socket(f, fd, named);
+    if (!peer)
+        return;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    struct lws *wsi = lws_adopt_socket_vhost(f->vhost, fd); /* closes it on failure */
+    if (wsi)
+        lws_set_opaque_user_data(wsi, peer);
+    else
+        peer_free(f, peer);
+}
+
+/* --- the port --------------------------------------------------------------------------------- */
 
 /* Out of descriptors: the listener stays readable, so it is ignored for a while. */
 static void pause_accepting(struct front *f, const char *why)
@@ -46,7 +96,7 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
                                : accept4(f->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             if (!proxied_accept(f, fd))
-                ws_accept(f, fd, NULL);
+                listener_take(f, fd, NULL);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)

@@ -15,6 +15,11 @@
  * yet. */
 bool listener_open(struct front *f);
 void listener_start(struct front *f);
+/* Takes a fresh socket, or closes it; named: by its PROXY header, or NULL. */
+void listener_take(struct front *f, int fd, const struct net_address *named);
+/* The same of a client that another node has accepted: one end of a pair of sockets. */
+void listener_take_linked(struct front *f, int fd, const struct net_address *named,
+                          bool is_operator);
 /* A manager's socket: connections wait for the next gateway from now on. */
 void listener_hold(struct front *f);
 

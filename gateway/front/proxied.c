@@ -7,8 +7,8 @@
 
 #include "gateway/base/log.h"
 #include "gateway/front/address.h"
+#include "gateway/front/listener.h"
 #include "gateway/front/proxy_header.h"
-#include "gateway/front/ws.h"
 
 #define HEADER_MS 5000
 #define HEADER_TOLD_BY 6 /* bytes: no method of HTTP begins like these, nor does TLS */
@@ -56,7 +56,7 @@ static void on_deadline(struct timer *timer)
 static void hand_over(struct greeting *g, bool says_who, const struct net_address *client)
 {
     struct front *f = g->front;
-    ws_accept(f, let_go(g), says_who ? client : NULL);
+    listener_take(f, let_go(g), says_who ? client : NULL);
 }
 
 /* Wakes the poll when there are more bytes than these, which are examined but not taken. */

@@ -34,7 +34,6 @@
 #define UNTOLD_MS 1000        /* input this long after the last reported one is news */
 #define KEEPALIVE_MS 20000
 #define TAKES_LATE_MS 5000
-#define SEND_BUFFER (64 * 1024) /* the kernel doubles it: bytes that wait there delay a pong */
 
 /* --- admission: before the upgrade ------------------------------------------------------------ */
 
@@ -574,24 +573,4 @@ int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void
     case LWS_CALLBACK_CLOSED: return ws_closed(*slot);
     default: return http_callback(f, wsi, why, user, in, len);
     }
-}
-
-void ws_accept(struct front *f, int fd, const struct net_address *named)
-{
-    int one = 1, bytes = SEND_BUFFER;
-    struct peer *peer = peer_new(f, fd, named);
-    if (!peer) {
-        f->refusals[REFUSED_SOCKETS]++;
-        log_event_limited(LEVEL_WARN, "ws", "refused",
-                          LOG_TEXT("why", "too many sockets of one address"));
-        close(fd);
-        return;
-    }
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-    struct lws *wsi = lws_adopt_socket_vhost(f->vhost, fd); /* closes it on failure */
-    if (wsi)
-        lws_set_opaque_user_data(wsi, peer);
-    else
-        peer_free(f, peer);
 }

@@ -77,8 +77,6 @@ struct conn {
 
 /* The callback of the vhost's only protocol: HTTP and WebSocket. */
 int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len);
-/* Takes a fresh socket, or closes it; named: by its PROXY header, or NULL. */
-void ws_accept(struct front *f, int fd, const struct net_address *named);
 void ws_cut(struct conn *c); /* ends it without a close frame, and drops pending output */
 /* The peer is identified: it is no longer counted as a stranger. */
 void ws_is_known(struct conn *c);

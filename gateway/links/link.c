@@ -43,8 +43,10 @@ struct link *link_new(struct links *l, struct peer *peer)
     k->rtt_us = -1;
     map_init(&k->sessions, l->secret_of_maps, on_link_key);
     map_init(&k->requests, l->secret_of_maps, on_link_key);
+    map_init(&k->pipes, l->secret_of_maps, on_link_key);
     list_init(&k->all_sessions);
     list_init(&k->all_requests);
+    list_init(&k->all_pipes);
     list_init(&k->blocked);
     list_init(&k->over);
     list_push(&l->all, &k->all);
@@ -69,6 +71,7 @@ static void on_link_closed(uv_handle_t *handle)
     list_remove(&k->all);
     map_done(&k->sessions);
     map_done(&k->requests);
+    map_done(&k->pipes);
     buf_done(&k->mine);
     buf_done(&k->theirs);
     buf_done(&k->in);
@@ -101,6 +104,7 @@ void link_close(struct link *k, enum link_end end, const char *why)
     timer_disarm(&l->o.hub->clock, &k->timer);
     if (!k->peer && !was_up)
         l->n_strangers--;
+    pipes_end(k);
     if (k->peer) {
         l->stats.links_up -= was_up;
         front_end(k);
@@ -249,6 +253,8 @@ static void take_up(struct link *k, const struct link_frame *f)
         link_say(k, &(struct link_frame){.kind = LINK_PONG});
     else if (f->kind == LINK_PONG)
         take_pong(k);
+    else if (pipe_take(k, f))
+        return;
     else if (k->peer)
         front_take(k, f);
     else

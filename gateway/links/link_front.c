@@ -32,7 +32,7 @@ static void put_rights(struct link_frame *f, const struct rights *rights)
     f->text[LINK_GRANT] = rights->grant_id;
 }
 
-static struct link *find_link(struct links *l, struct str owner)
+struct link *front_link(struct links *l, struct str owner)
 {
     uint64_t home = l->o.home_of(l->o.arg, owner);
     list_each (it, &l->peers) {
@@ -55,7 +55,7 @@ static bool owner_is_away(void *arg, struct str owner)
 static struct away *open_away(void *arg, struct session *s)
 {
     struct links *l = arg;
-    struct link *k = find_link(l, str_of(s->owner->name));
+    struct link *k = front_link(l, str_of(s->owner->name));
     if (!k || link_is_full(k))
         return NULL;
     struct away *a = xcalloc(sizeof *a);
@@ -123,7 +123,7 @@ static bool request_away(void *arg, struct call *c)
 {
     struct links *l = arg;
     struct session *s = c->session;
-    struct link *k = s ? ((struct on_link *)s->away)->link : find_link(l, str_of(c->owner->name));
+    struct link *k = s ? ((struct on_link *)s->away)->link : front_link(l, str_of(c->owner->name));
     if (!k || (!s && link_is_full(k)))
         return false;
     struct away_call *ac = xcalloc(sizeof *ac);

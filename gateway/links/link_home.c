@@ -369,6 +369,16 @@ void home_turn(struct link *k)
         home_drained(k);
 }
 
+void home_close_slots(struct link *k, const struct slots *slots)
+{
+    list_each (it, &k->all_sessions) {
+        struct session *s =
+            &container_of(list_item(it, struct on_link, all), struct remote, on)->session;
+        if (s->state == SESSION_OPEN && slots_has(slots, s->owner->slot))
+            session_close(s, CLOSE_GOING_AWAY);
+    }
+}
+
 uint32_t home_close_owner(struct link *k, struct str owner, enum close_code code, const char *why)
 {
     uint32_t n = 0;

@@ -231,6 +231,7 @@ struct links *links_open(const struct links_options *o, char error[LINKS_ERROR_T
     buf_putstr(&l->secret, o->secret);
     l->n_handles = 1; /* links_close's own */
     front_port_init(l);
+    pipe_port_init(l);
     if (open_listener(l, error))
         return l;
     links_close(l);
@@ -242,9 +243,20 @@ const struct home_port *links_home(struct links *l)
     return &l->port;
 }
 
+const struct pipe_port *links_pipes(struct links *l)
+{
+    return &l->pipes;
+}
+
 const struct links_stats *links_stats_of(const struct links *l)
 {
     return &l->stats;
+}
+
+void links_close_slots(struct links *l, const struct slots *slots)
+{
+    list_each (it, &l->all)
+        home_close_slots(list_item(it, struct link, all), slots);
 }
 
 uint32_t links_close_owner(struct links *l, struct str owner, enum close_code code, const char *why)
@@ -264,6 +276,7 @@ void links_turn(struct links *l)
         struct link *k = list_item(it, struct link, all);
         if (k->state != LINK_ENDED && !k->peer)
             home_turn(k);
+        pipes_turn(k);
         link_write(k);
     }
 }

@@ -36,6 +36,9 @@ struct links_options {
     bool (*may_speak)(void *arg);
     /* Checks the token of a later hello; fills ret, or its error. */
     bool (*identify)(void *arg, struct str token, struct identity *ret);
+    /* Takes one end of a pair of sockets, over which a client elsewhere speaks HTTP, from that
+     * address; NULL: an operator.  Pipes are refused without it. */
+    void (*adopt)(void *arg, int fd, const char *from);
 };
 
 /* X(enum name, label): why a link ended */
@@ -60,6 +63,7 @@ struct links_stats {
     uint64_t lost;     /* requests whose answer never came */
     uint32_t away;     /* now: sessions here whose home is elsewhere */
     uint32_t remote;   /* now: sessions of fronts elsewhere */
+    uint32_t pipes;    /* now: of both sides */
     uint32_t links_up; /* now: dialled and open */
 };
 
@@ -68,6 +72,7 @@ struct links *links_open(const struct links_options *o, char error[LINKS_ERROR_T
 int links_port(const struct links *l); /* 0: it does not listen */
 /* The port for hub_options.home. */
 const struct home_port *links_home(struct links *l);
+const struct pipe_port *links_pipes(struct links *l); /* for the front (relay.h) */
 /* A node that lives, and its HOST:PORT; again with another address when that changes.  It is
  * dialled until links_drop says that it is gone. */
 void links_add(struct links *l, uint64_t incarnation, const char *node, const char *address);
@@ -77,6 +82,8 @@ void links_drop_unless(struct links *l, bool (*stays)(void *arg, uint64_t incarn
 /* Closes the sessions of an owner who is at home here; returns their number. */
 uint32_t links_close_owner(struct links *l, struct str owner, enum close_code code,
                            const char *why);
+/* Closes those of these slots: another node will be their home. */
+void links_close_slots(struct links *l, const struct slots *slots);
 void links_turn(struct links *l); /* the end of the turn: writes what it has */
 const struct links_stats *links_stats_of(const struct links *l);
 /* One call for each dialled node; rtt_us: -1 when it was not measured. */

@@ -54,6 +54,7 @@ static void links_sessions(struct links *l, const struct link_row *row)
 {
     links_put(row, "{as=\"front\"}", links_stats_of(l)->away);
     links_put(row, "{as=\"home\"}", links_stats_of(l)->remote);
+    links_put(row, "{as=\"pipe\"}", links_stats_of(l)->pipes);
 }
 
 static void links_bytes(struct links *l, const struct link_row *row)
@@ -90,7 +91,8 @@ static const struct {
     {"holdfast_cluster_link_rtt_seconds", "gauge", "The last round trip to another node.",
      links_rtt},
     {"holdfast_cluster_link_sessions", "gauge",
-     "Sessions on links: of clients here, and of clients elsewhere.", links_sessions},
+     "Sessions on links: of clients here, and of clients elsewhere; and files under way.",
+     links_sessions},
     {"holdfast_cluster_link_bytes_total", "counter", "Bytes on links.", links_bytes},
     {"holdfast_cluster_link_requests_total", "counter",
      "Requests on links, those for owners who had moved, and those whose answer never came.",

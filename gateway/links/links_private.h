@@ -9,6 +9,7 @@
 #define GATEWAY_LINKS_LINKS_PRIVATE_H
 
 #include "core/map.h"
+#include "gateway/front/relay.h"
 #include "gateway/links/links.h"
 #include "proto/link.h"
 
@@ -44,9 +45,11 @@ struct link {
     struct buf out, flying;  /* to be written; being written */
     uint32_t next_id;
     struct map sessions, requests;          /* of struct on_link */
+    struct map pipes;                       /* of struct pipe */
     struct list all_sessions, all_requests; /* the same */
-    struct list blocked;                    /* of struct remote: the backlog is full */
-    struct list over;                       /* of struct remote: freed at the end of the turn */
+    struct list all_pipes;
+    struct list blocked; /* of struct remote: the backlog is full */
+    struct list over;    /* of struct remote: freed at the end of the turn */
     msec_t heard_ms;
     uint64_t pinged_ns;
     int64_t rtt_us;
@@ -69,6 +72,7 @@ struct links {
     struct links_options o;
     struct buf cluster, node, secret;
     struct home_port port;
+    struct pipe_port pipes;
     uv_tcp_t listener;
     bool listens;
     int bound;
@@ -107,13 +111,21 @@ void links_handle_gone(struct links *l);
 
 /* link_front.c */
 void front_port_init(struct links *l);
+struct link *front_link(struct links *l, struct str owner); /* to his home; NULL: it is not up */
 void front_take(struct link *k, const struct link_frame *f);
 void front_end(struct link *k);
+
+/* link_pipe.c: of both ends */
+void pipe_port_init(struct links *l);
+bool pipe_take(struct link *k, const struct link_frame *f); /* false: it is none of a pipe */
+void pipes_turn(struct link *k);
+void pipes_end(struct link *k);
 
 /* link_home.c */
 void home_take(struct link *k, const struct link_frame *f);
 void home_drained(struct link *k); /* the backlog has room again */
 void home_turn(struct link *k);
+void home_close_slots(struct link *k, const struct slots *slots);
 uint32_t home_close_owner(struct link *k, struct str owner, enum close_code code, const char *why);
 void home_end(struct link *k);
 

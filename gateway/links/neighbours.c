@@ -7,6 +7,8 @@
 #include "gateway/base/log.h"
 #include "gateway/base/secret_line.h"
 #include "gateway/cluster/cluster.h"
+#include "gateway/front/listener.h"
+#include "gateway/front/moved.h"
 #include "gateway/links/links.h"
 
 #define SECRET_MAX 4096
@@ -39,6 +41,14 @@ static bool may_speak(void *arg)
 static bool identify_later(void *arg, struct str token, struct identity *ret)
 {
     return front_identify(arg, token, STR_NULL, STR_NULL, ret);
+}
+
+/* An address that is none (the front does not know it) is the link's. */
+static void adopt(void *arg, int fd, const char *from)
+{
+    struct net_address at;
+    bool known = from && net_parse_address(str_of(from), &at);
+    listener_take_linked(arg, fd, known ? &at : NULL, from == NULL);
 }
 
 static bool stays(void *arg, uint64_t incarnation)
@@ -74,7 +84,8 @@ static bool open_all(struct neighbours *n, struct front *f)
                                     .home_of = home_of,
                                     .is_here = is_here,
                                     .may_speak = may_speak,
-                                    .identify = identify_later};
+                                    .identify = identify_later,
+                                    .adopt = adopt};
     if (wrong)
         snprintf(error, sizeof error, "cluster.secret_file: %s", wrong);
     else
@@ -102,6 +113,15 @@ const struct home_port *neighbours_home(struct neighbours *n)
     return n->links ? links_home(n->links) : NULL;
 }
 
+void neighbours_close_slots(struct neighbours *n, const struct slots *slots, bool are_away)
+{
+    if (are_away && !n->links)
+        return;
+    front_close_slots(n->front, slots);
+    if (n->links)
+        links_close_slots(n->links, slots);
+}
+
 void neighbours_write_metrics(struct neighbours *n, struct buf *out)
 {
     if (n->links)
@@ -127,6 +147,7 @@ static void neighbours_start(struct neighbours *n)
     n->has_begun = true;
     n->front->close_linked = close_linked;
     n->front->linked_arg = n;
+    n->front->pipes = links_pipes(n->links);
     log_event(LEVEL_INFO, "link", "listening", LOG_INT("port", links_port(n->links)));
     cluster_watch(n->front->cluster, &n->watcher);
     advertise(n);
@@ -148,6 +169,7 @@ void neighbours_close(struct neighbours *n)
     if (!n)
         return;
     n->front->close_linked = NULL;
+    n->front->pipes = NULL;
     cluster_unwatch(&n->watcher);
     links_close(n->links);
     free(n);

@@ -16,7 +16,11 @@ struct neighbours;
 /* Before the hub is open; the cluster is.  NULL: the log says why. */
 struct neighbours *neighbours_open(struct front *f) MUST_USE;
 const struct home_port *neighbours_home(struct neighbours *n); /* NULL: there are no links */
-void neighbours_turn(struct neighbours *n);                    /* the end of the turn */
+/* Ends the sessions of these slots that are served here, of clients of this gateway and of fronts
+ * elsewhere.  are_away: another node is their home already; a client that comes back is carried
+ * there, and without links nothing is done. */
+void neighbours_close_slots(struct neighbours *n, const struct slots *slots, bool are_away);
+void neighbours_turn(struct neighbours *n); /* the end of the turn */
 /* Appends their rows, when there are links. */
 void neighbours_write_metrics(struct neighbours *n, struct buf *out);
 void neighbours_close(struct neighbours *n); /* before the hub is closed; NULL is allowed */

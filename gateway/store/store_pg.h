@@ -60,6 +60,9 @@ bool store_pg_export(const struct store_pg_options *options, const char *dir, st
  * be another one, and at least with each sign of life, which is given only when the loop has turned
  * since.  NULL: the caller goes, and is not called any more. */
 void store_pg_watch(struct store_pg *store, void (*changed)(void *arg), void *arg);
+/* That thread, and whatever it has begun, has ended when this returns.  The store's other threads
+ * are gone already; from then on nothing is watched. */
+void store_pg_watch_end(struct store_pg *store);
 /* Any thread, like the next ones. */
 void store_pg_turned(struct store_pg *store);
 void store_pg_view(struct store_pg *store, struct store_view *ret);

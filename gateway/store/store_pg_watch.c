@@ -438,6 +438,11 @@ void pg_watch_stop(struct store_pg *s)
     s->watch = NULL;
 }
 
+void store_pg_watch_end(struct store_pg *store)
+{
+    pg_watch_stop(store);
+}
+
 void store_pg_turned(struct store_pg *store)
 {
     if (!store->watch)
@@ -466,7 +471,7 @@ msec_t store_pg_lease_left(const struct store_pg *store)
 
 bool store_pg_is_trusted(const struct store_pg *store)
 {
-    return !store->watch || store_pg_lease_left(store) > 0;
+    return store->watch ? store_pg_lease_left(store) > 0 : !atomic_load(&store->fenced);
 }
 
 uint64_t store_pg_takeovers(const struct store_pg *store)

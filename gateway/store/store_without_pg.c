@@ -64,6 +64,11 @@ void store_pg_watch(struct store_pg *store, void (*changed)(void *arg), void *ar
     (void)arg;
 }
 
+void store_pg_watch_end(struct store_pg *store)
+{
+    (void)store;
+}
+
 void store_pg_turned(struct store_pg *store)
 {
     (void)store;

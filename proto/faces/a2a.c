@@ -4,10 +4,12 @@
 
 /* Design. A task's text is one artifact, "answer": the first piece creates it, later ones are
  * appended, and a final answer that differs from the streamed text replaces it (`append` false). So
- * at the end the artifact is the task's output. For a snapshot the stream first collects, up to the
- * last existing event, and sends one task; from then on it sends updates. It keeps the text only
- * while it collects. A file is an artifact of its own. Events that A2A has no place for become
- * metadata of a status.
+ * at the end the artifact is the task's output. A file is an artifact of its own. Events that A2A
+ * has no place for become metadata of a status.
+ *
+ * For a snapshot the stream first collects, up to the last existing event, and sends one task; from
+ * then on it sends updates. It keeps the text only while it collects, and the snapshot that begins
+ * a stream has 256 KiB of it at most: the rest follows.
  *
  * A question ends the streams that began with a message, as in the SDK's own server: the next
  * message answers it. */
@@ -122,6 +124,10 @@ static void enter(struct a2a_stream *s, enum a2a_state state, const struct face_
 static void put_piece(struct a2a_stream *s, struct str text, bool appends,
                       const struct face_sink *to)
 {
+    bool begins_stream =
+        s->request.operation == A2A_SUBSCRIBE || s->request.operation == A2A_STREAM_ON;
+    if (s->collects && begins_stream && s->has_answer && s->text.len + text.n > MAX_OUTPUT)
+        put_whole_task(s, to);
     s->has_answer = true;
     if (s->collects) {
         buf_putstr(&s->text, text);

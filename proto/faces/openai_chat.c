@@ -4,7 +4,10 @@
 
 /* Design. A chunk can add but never take back. So a final answer that continues the streamed text
  * adds its rest, one that the text ends with adds nothing, and any other becomes a paragraph of its
- * own after the text. As a whole the answer is only the final one. */
+ * own after the text. As a whole the answer is only the final one.
+ *
+ * Memory. A final answer has at most MAX_OUTPUT bytes, so a stream keeps no more of its text than
+ * the end with which that is compared, and a fingerprint of the beginning. */
 
 struct openai_stream {
     struct face_stream face;
@@ -12,8 +15,9 @@ struct openai_stream {
     char *task_id, *conversation_id, *agent;
     int64_t created_s;
     bool begun;
-    struct buf text;     /* the answer so far */
-    struct buf thoughts; /* for a whole completion */
+    struct buf text;       /* the answer so far; of a stream its end */
+    struct face_said said; /* all of it */
+    struct buf thoughts;   /* for a whole completion */
     struct buf chunk, scratch;
 };
 
@@ -83,11 +87,19 @@ static void on_created(struct openai_stream *s, const struct face_sink *to)
     put_chunk(s, to);
 }
 
+static void note_text(struct openai_stream *s, struct str text)
+{
+    face_said_add(&s->said, text);
+    buf_putstr(&s->text, text);
+    if (!s->options.is_whole && s->text.len > 2 * MAX_OUTPUT)
+        buf_consume(&s->text, s->text.len - MAX_OUTPUT);
+}
+
 static void chat_token(struct openai_stream *s, const struct face_event *e,
                        const struct face_sink *to)
 {
     struct str text = face_text(e, "text", &s->scratch);
-    buf_putstr(&s->text, text);
+    note_text(s, text);
     say_delta(s, "content", text, to);
 }
 
@@ -111,21 +123,16 @@ static bool ends_with(struct str text, struct str with)
            (with.n == 0 || memcmp(text.p + text.n - with.n, with.p, with.n) == 0);
 }
 
-/* Whether the text has no more in the gateway's own final answer. */
-static bool is_cut(struct str output, struct str text)
-{
-    return output.n + 4 > MAX_OUTPUT && output.n < text.n && begins_with(text, output);
-}
-
 static void chat_final_answer(struct openai_stream *s, const struct face_event *e,
                               const struct face_sink *to)
 {
     struct str output = face_text(e, "output", &s->scratch), text = buf_str(&s->text);
-    if (!output.p || is_cut(output, text))
+    if (!output.p || face_said_is_cut(&s->said, output))
         return;
     if (s->options.is_whole) {
         buf_clear(&s->text);
-        buf_putstr(&s->text, output);
+        s->said = (struct face_said){0};
+        note_text(s, output);
         return;
     }
     if (ends_with(text, output))
@@ -134,10 +141,10 @@ static void chat_final_answer(struct openai_stream *s, const struct face_event *
         output = (struct str){output.p + text.n, output.n - text.n};
     } else {
         say_delta(s, "content", STR("\n\n"), to);
-        buf_puts(&s->text, "\n\n");
+        note_text(s, STR("\n\n"));
     }
     say_delta(s, "content", output, to);
-    buf_putstr(&s->text, output);
+    note_text(s, output);
 }
 
 /* A chunk that means nothing new to clients that know only chunks. */

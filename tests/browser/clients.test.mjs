@@ -1,5 +1,5 @@
 // clients.test.mjs -- other people's clients in Chromium, on a page of their own origin: cut, reloaded, and whole.
-// (The AI SDK's is in faces.test.mjs.)
+// (The AI SDK's over a WebSocket is in faces.test.mjs.)
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -58,6 +58,151 @@ const PAGES = {
     }
     function comeBack() {
       return run((listener) => agent.connectAgent({}, listener));
+    }`,
+
+  "AI SDK over SSE": `
+    import { Chat } from "@ai-sdk/react";
+    import { DefaultChatTransport } from "ai";
+    const transport = new DefaultChatTransport({ api: BASE + "/v1/ai/chat", headers: { authorization: "Bearer " + TOKEN } });
+    const face = (window.face = { get text() { return said(); }, end: null, ask, comeBack });
+    const chat = new Chat({
+      id: "chat-1",
+      transport,
+      onError: () => void (face.end ??= "cut"),
+      onFinish: ({ isError, isDisconnect, finishReason }) => {
+        if (isDisconnect) face.end = "cut";
+        else if (!isError && finishReason === "stop") face.end = "completed";
+      },
+    });
+    function said() {
+      const parts = chat.messages.findLast(({ role }) => role === "assistant")?.parts ?? [];
+      return parts.map((part) => (part.type === "text" ? part.text : "")).join("");
+    }
+    function ask(text) {
+      face.end = null;
+      return chat.sendMessage({ text });
+    }
+    function comeBack() {
+      face.end = null;
+      return chat.resumeStream();
+    }`,
+
+  "OpenAI Chat Completions": `
+    import OpenAI from "openai";
+    const openai = new OpenAI({ baseURL: BASE + "/v1", apiKey: TOKEN, dangerouslyAllowBrowser: true, maxRetries: 0 });
+    const face = (window.face = { text: "", end: null, ask, comeBack });
+    async function follow(stream) {
+      for await (const { choices } of stream) {
+        face.text += choices[0]?.delta.content ?? "";
+        if (choices[0]?.finish_reason === "stop") face.end = "completed";
+      }
+    }
+    async function comeBack() {
+      face.end = null;
+      face.text = "";
+      const messages = [{ role: "user", content: sessionStorage.asked }];
+      const body = { model: "script", stream: true, messages, conversation: "chat-1" };
+      const stream = openai.chat.completions.create(body, { headers: { "Idempotency-Key": "the question" } });
+      await stream.then(follow).catch(() => (face.end = "cut"));
+    }
+    function ask(text) {
+      sessionStorage.asked = text;
+      return comeBack();
+    }`,
+
+  A2A: `
+    import { ClientFactory, ClientFactoryOptions, DefaultAgentCardResolver, JsonRpcTransportFactory } from "@a2a-js/sdk/client";
+    import { Role } from "@a2a-js/sdk";
+    const face = (window.face = { text: "", end: null, ask, comeBack });
+    const fetchImpl = (url, init) => fetch(url, { ...init, headers: { ...init?.headers, authorization: "Bearer " + TOKEN } });
+    const factory = new ClientFactory({
+      ...ClientFactoryOptions.default,
+      transports: [new JsonRpcTransportFactory({ fetchImpl })],
+      cardResolver: new DefaultAgentCardResolver({ fetchImpl }),
+    });
+    const joined = (artifact) => (artifact?.parts ?? []).map(({ content }) => content.value).join("");
+    async function follow(begin) {
+      face.end = null;
+      face.text = "";
+      try {
+        const client = await factory.createFromUrl(BASE + "/v1/a2a/script/");
+        for await (const { payload: { $case, value } } of begin(client)) {
+          if ($case === "task") {
+            sessionStorage.id = value.id;
+            face.text = joined(value.artifacts[0]);
+          } else if ($case === "artifactUpdate") {
+            face.text = (value.append ? face.text : "") + joined(value.artifact);
+          } else if (value.status.state === 3) face.end = "completed";
+        }
+      } catch {
+        face.end = "cut";
+      }
+    }
+    function ask(text) {
+      const parts = [{ content: { $case: "text", value: text } }];
+      const message = { messageId: "m-1", contextId: "chat-1", role: Role.ROLE_USER, parts };
+      return follow((client) => client.sendMessageStream({ message }));
+    }
+    function comeBack() {
+      return follow((client) => client.resubscribeTask({ id: sessionStorage.id }));
+    }`,
+
+  MCP: `
+    import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+    import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+    import { CallToolResultSchema } from "@modelcontextprotocol/sdk/types.js";
+    const face = (window.face = { text: "", end: null, ask, comeBack });
+    async function run(request) {
+      face.end = null;
+      face.text = "";
+      const requestInit = { headers: { authorization: "Bearer " + TOKEN } };
+      const reconnectionOptions = { initialReconnectionDelay: 10, maxReconnectionDelay: 10, reconnectionDelayGrowFactor: 1, maxRetries: 0 };
+      const client = new Client({ name: "page", version: "1" });
+      client.onerror = ({ message }) => /disconnected/.test(message) && (face.end ??= "cut");
+      const sessionId = "chat-1";
+      await client.connect(new StreamableHTTPClientTransport(new URL(BASE + "/v1/mcp"), { requestInit, reconnectionOptions, sessionId }));
+      const onprogress = ({ message }) => void (face.text += message);
+      await request(client, { onprogress, timeout: 120_000 });
+      face.end = "completed";
+    }
+    const quiet = (work) => work.catch(() => void (face.end ??= "cut"));
+    function ask(message) {
+      return quiet(run((client, options) => client.callTool({ name: "script", arguments: { message } }, undefined, options)));
+    }
+    function comeBack() {
+      return quiet(run(async (client, options) => {
+        const { tasks } = await client.experimental.tasks.listTasks();
+        const params = { taskId: tasks.at(-1).taskId };
+        return client.request({ method: "tasks/result", params }, CallToolResultSchema, options);
+      }));
+    }`,
+
+  "Durable Streams": `
+    import { stream } from "@durable-streams/client";
+    const face = (window.face = { text: "", end: null, ask, comeBack });
+    const headers = { authorization: "Bearer " + TOKEN };
+    async function comeBack() {
+      face.end = null;
+      face.text = "";
+      try {
+        const url = BASE + "/v1/stream/chat-1/" + sessionStorage.id;
+        const response = await stream({ url, offset: "-1", live: "sse", json: true, headers, backoffOptions: { maxRetries: 0 } });
+        response.closed.catch(() => void (face.end ??= "cut"));
+        response.subscribeJson(({ items }) => {
+          for (const { event, data } of items) {
+            if (event === "token") face.text += data.text;
+            if (event === "task.completed") face.end = "completed";
+          }
+        });
+      } catch {
+        face.end ??= "cut";
+      }
+    }
+    async function ask(message) {
+      const init = { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify({ message }) };
+      const { task } = await (await fetch(BASE + "/v1/conversations/chat-1/tasks", init)).json();
+      sessionStorage.id = task.task_id;
+      return comeBack();
     }`,
 
   ACP: `

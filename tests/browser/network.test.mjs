@@ -3,6 +3,8 @@
 // Written like chat.test.mjs: puppets as agents, and the page must say what the journal says.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
 import { Gateway } from "./support/gateway.mjs";
 import { tasksOf } from "./support/journal.mjs";
 import { scene } from "./support/scene.mjs";
@@ -202,6 +204,57 @@ scene("the gateway is killed and started again", async (its) => {
   await chat.waitForStatus("completed");
   assert.equal((await chat.taskIds()).length, 2);
   await chat.assertIsJournal();
+});
+
+/** A model that says that and hangs, until `then` is set: it is said, and the answer ends. */
+async function modelThatHangs(said) {
+  const model = { then: "" };
+  const chunk = (choice) => `data: ${JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: null, ...choice }] })}\n\n`;
+  const server = createServer((request, response) => {
+    request.resume();
+    response.writeHead(200, { "Content-Type": "text/event-stream" });
+    response.write(chunk({ delta: { content: model.then || said } }));
+    if (model.then) response.end(`${chunk({ finish_reason: "stop" })}data: [DONE]\n\n`);
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  model.url = `http://127.0.0.1:${server.address().port}/v1`;
+  model.close = () => (server.closeAllConnections(), server.close());
+  return model;
+}
+
+scene("what a restart withdraws goes in one frame, and one quiet line says so", async (its) => {
+  const model = await modelThatHangs("Half an an");
+  try {
+    await its.reconfigure({
+      models: [{ name: "m", base_url: model.url, model: "m" }],
+      agents: [{ name: "thinker", kind: "react", model: "m", default: true }],
+    });
+    const chat = await its.chat();
+    await chat.ask("How deep is the sea?");
+    await chat.waitForText("Half an an");
+    await chat.page.evaluate(() => {
+      window.seen = [];
+      const look = () => {
+        const text = document.querySelector(".turn .answer")?.textContent.trim() ?? "";
+        if (text !== window.seen.at(-1)) window.seen.push(text);
+        requestAnimationFrame(look);
+      };
+      look();
+    });
+    model.then = "A whole one";
+    await its.gateway.stop("SIGKILL");
+    await chat.waitForState("waiting", "offline");
+    await its.gateway.start();
+    await chat.waitForStatus("completed");
+    await chat.waitForText("A whole one");
+    const [before, ...after] = await chat.page.evaluate(() => window.seen);
+    assert.equal(before, "Half an an");
+    after.forEach((text, at) => assert.ok("A whole one".startsWith(text) && text.startsWith(after[at - 1] ?? ""), `${after}`));
+    assert.equal((await chat.allTexts(".turn .told")).join("").split("Went on after a restart").length, 2);
+    await chat.assertIsJournal();
+  } finally {
+    model.close();
+  }
 });
 
 scene("the gateway is stopped as planned and started again", async (its) => {

@@ -234,6 +234,22 @@ for (const [name, Transport] of bindings) {
     assert.match(nobody.message, /404/);
   });
 
+  scene("thoughts and tools come with the states, and are no text", async ({ client }) => {
+    const call = { event: "tool_call", data: { call_id: "c", name: "weather", arguments: { at: "sea" } } };
+    const result = { event: "tool_result", data: { call_id: "c", name: "weather", output: "wet", is_error: false } };
+    const shown = new Shown();
+    const told = [];
+    for await (const event of client.sendMessageStream(message(says({ thinking: "hm" }, { line: call }, { line: result }, { token: "done" })))) {
+      shown.take(event);
+      const { $case, value } = event.payload;
+      if ($case === "statusUpdate" && value.metadata?.event) told.push([value.metadata.event, value.metadata.data]);
+    }
+    assert.equal(shown.text, "done");
+    assert.deepEqual(told.map(([event]) => event), ["thinking", "tool_call", "tool_result"]);
+    assert.equal(told[0][1].text, "hm");
+    assert.deepEqual([told[1][1].arguments, told[2][1].output], [{ at: "sea" }, "wet"]);
+  });
+
   scene("a final answer that is another takes the artifact's place", async ({ client }) => {
     const shown = new Shown();
     for await (const event of client.sendMessageStream(message(says({ token: "draft" }, { final_answer: "final" })))) shown.take(event);

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { agUi } from "./support/ag_ui.mjs";
 import { holdsFor } from "./support/cases.mjs";
+import { outputOf } from "./support/docs.mjs";
 import { World } from "./support/world.mjs";
 
 holdsFor(agUi);
@@ -20,6 +21,11 @@ async function open(conversation) {
   const { agent } = await agUi.open(world, token, conversation);
   return { token, agent };
 }
+
+test("AG-UI: the lines of docs/faces.md say what the agent says", async () => {
+  const { token } = await world.guest();
+  assert.equal(await outputOf("AG-UI 1.0", world, token, JSON.stringify([{ token: "1 " }, { token: "2 3" }])), "1 2 3");
+});
 
 const user = (id, content) => ({ id, role: "user", content });
 

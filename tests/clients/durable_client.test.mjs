@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { stream } from "@durable-streams/client";
 import { CUTS, holdsFor, until } from "./support/cases.mjs";
+import { outputOfShell } from "./support/docs.mjs";
 import { random } from "./support/random.mjs";
 import { World } from "./support/world.mjs";
 
@@ -155,6 +156,13 @@ for (const live of ["long-poll", "sse"])
     assert.deepEqual(seen, await world.events(token, ids));
     assert.ok(cuts.length > 0, "bodies broke off");
   });
+
+scene("the line of docs/faces.md reads a task to its end", async ({ world, token }) => {
+  const { ids } = await start(world, token, [{ token: "so" }]);
+  const output = await outputOfShell("Durable Streams", world, { TOKEN: token, TASK: ids.task_id });
+  assert.match(output, /"event":"token".*"text":"so".*"event":"task.completed"/s);
+  assert.match(output, /"streamClosed":true/);
+});
 
 scene("a reader catches up, and another owner's stream is one that is not there", async ({ world, token }) => {
   const { url, ids } = await start(world, token, [{ token: "so" }]);

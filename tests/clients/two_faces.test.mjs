@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Chat } from "@ai-sdk/react";
 import { DefaultChatTransport } from "ai";
+import OpenAI from "openai";
 import { Acp } from "./support/acp.mjs";
 import { agUi } from "./support/ag_ui.mjs";
 import { until } from "./support/cases.mjs";
@@ -80,6 +81,32 @@ test("begun by ACP, followed by the AI SDK; begun by AG-UI, loaded by ACP and an
   assert.equal(acp.text(), "thanks");
   assert.equal((await world.ended(token, "two-5")).text, "thanks");
   await acp.close();
+});
+
+test("begun by Chat Completions, followed by the AI SDK and by Responses", { timeout: 60_000 }, async () => {
+  const { token } = await world.guest();
+  const gate = world.gate();
+  const openai = new OpenAI({ baseURL: `${world.base}/v1`, apiKey: token, maxRetries: 0 });
+  const content = JSON.stringify([{ token: "one " }, { wait: gate.path }, { token: "two" }]);
+  const messages = [{ role: "user", content }];
+  const chunks = await openai.chat.completions.create({ model: "script", stream: true, messages, conversation: "two-6" });
+  let said = "", where;
+  const whole = (async () => {
+    for await (const { choices, holdfast } of chunks) {
+      said += choices[0]?.delta.content ?? "";
+      where ??= holdfast;
+    }
+  })();
+  await until(() => said === "one ", "the first token");
+  const chat = chatOf(token, "two-6");
+  const replay = chat.resumeStream();
+  const id = `resp_${Buffer.from(where.conversation_id).toString("base64url")}.${where.task_id}`;
+  const response = openai.responses.stream({ response_id: id }).finalResponse();
+  await until(() => shown(chat) === "one ", "the other face");
+  await gate.open();
+  await Promise.all([whole, replay]);
+  assert.deepEqual([said, shown(chat), (await response).output_text], ["one two", "one two", "one two"]);
+  assert.equal((await world.ended(token, "two-6")).text, "one two");
 });
 
 test("a question of AG-UI's page is answered on our own wire", { timeout: 60_000 }, async () => {

@@ -4,6 +4,7 @@
 #define PUBLIC_GUESTS                                                                             \
     "without auth.keys, anyone beyond loopback could connect as a guest; configure keys, or set " \
     "\"guests\": true\n"
+#define JWKS_PLACE "auth.jwks_url: must begin with https://, or be on this machine\n"
 #define KEYS "\"auth\":{\"keys\":[{\"kid\":\"k\",\"alg\":\"HS256\",\"secret_file\":\"s\"}]"
 
 static void test_config_public_bind_wants_keys_or_guests(void **state)
@@ -216,6 +217,16 @@ static void test_config_other_rules(void **state)
          "it\n"},
         {json("{'tls':{'key':'k'}}"), "tls.cert: is missing: a certificate needs its key\n"},
         {json("{'auth':{'cookie':'a b'}}"), "auth.cookie: is not a valid cookie name\n"},
+        {json("{'auth':{'tenant_claim':'org'}}"),
+         "auth.tenant_claim: is for tokens of auth.keys or auth.jwks_url: give one\n"},
+        {json("{'auth':{'jwks_url':'https://id.example/keys','tenant_claim':'org'}}"), ""},
+        {json("{'auth':{'jwks_url':'https://id.example/keys'}}"), ""},
+        {json("{'auth':{'jwks_url':'http://[::1]/keys'}}"), ""},
+        {json("{'auth':{'jwks_url':'http://localhost'}}"), ""},
+        {json("{'auth':{'jwks_url':'http://id.example/keys'}}"), JWKS_PLACE},
+        {json("{'auth':{'jwks_url':'http://127.0.0.1.example/keys'}}"), JWKS_PLACE},
+        {json("{'auth':{'jwks_url':'http://127.0.0.1:1@id.example/keys'}}"), JWKS_PLACE},
+        {json("{'auth':{'jwks_url':'file:///etc/keys'}}"), JWKS_PLACE},
         {json("{'trusted_proxies':['10.0.0.1/8']}"),
          "trusted_proxies[0]: must be an address or a network, such as 10.0.0.0/8\n"},
         {json("{'metrics':{'allow':['localhost']}}"),

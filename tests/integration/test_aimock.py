@@ -1,5 +1,6 @@
 """The ReAct agent with a server of OpenAI's interface that nobody here wrote: aimock, from tests/models."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -11,7 +12,7 @@ import threading
 import pytest
 
 from gateway import Gateway, WAIT_S, wait_until
-from holdfast import Client, ids, text_of
+from holdfast import Client, ids, stays, text_of
 
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
 STORY = "Once upon a time there was a kelp that held fast to its rock. " * 6
@@ -33,6 +34,14 @@ FIXTURES = [
     {"match": {"userMessage": "story"}, "response": {"content": STORY}, "latency": 10},
     {"match": {"userMessage": "saga"}, "response": {"content": STORY * 100}, "latency": 25},
 ]
+
+
+STEPS = 4
+JOURNEY = [{"match": {"userMessage": "journey", "turnIndex": n}, "latency": 15,
+            "response": {"content": f"Step {n}. {STORY}", "toolCalls": [
+                {"name": "calculator", "arguments": json.dumps({"expression": f"{n}+1"})}]}} for n in range(STEPS)]
+JOURNEY += [{"match": {"userMessage": "journey", "turnIndex": STEPS}, "latency": 15,
+             "response": {"content": f"There. {STORY}"}}]
 
 
 class Aimock:
@@ -136,6 +145,49 @@ def test_errors_and_streams_that_break_off(client, aimock):
     assert "broke off" in task["error"]["message"]
     assert STORY.startswith(task["output"]) and 0 < len(task["output"]) < len(STORY)
     assert task["output"] == text_of(events)
+
+
+def is_text_of_step(n):
+    """A token behind so many results: half of that step is said."""
+    results = []
+
+    def is_it(line):
+        if line.get("event") == "tool_result":
+            results.append(line)
+        return line.get("event") == "token" and len(results) == n
+    return is_it
+
+
+@pytest.mark.parametrize("planned", [False, True], ids=["kill -9", "SIGTERM"])
+def test_no_settled_step_is_asked_twice_over_restarts(tmp_path, planned):
+    """Each step is cut once: it is asked once more, in the same bytes, and none before it ever again."""
+    aimock = Aimock(tmp_path, JOURNEY)
+    with contextlib.closing(aimock), Gateway({
+            "models": [{"name": "m", "base_url": aimock.url + "/v1", "model": "gpt-4o"}],
+            "agents": [{"name": "a", "kind": "react", "model": "m", "tools": ["calculator"]}]}) as gateway:
+        with Client(gateway) as client:
+            token, task = client.token, client.chat("a journey")
+        for n in range(STEPS + 1):
+            with Client(gateway, token=token) as client:
+                client.resume(task, 0)
+                client.expect(is_text_of_step(n))
+                gateway.stop() if planned else gateway.kill()
+            gateway.start()
+        with Client(gateway, token=token) as client:
+            since = len(client.log)
+            client.resume(task, 0)
+            events = list(client.events(task, since))
+        bodies = [entry["body"] for entry in aimock.journal()]
+    assert events[-1]["data"]["output"] == f"There. {STORY}"
+    assert stays(events) == "".join(f"Step {n}. {STORY}" for n in range(STEPS)) + f"There. {STORY}"
+    assert [e["data"]["output"] for e in events if e["event"] == "tool_result"] == [str(n + 1) for n in range(STEPS)]
+    steps = [sum(message["role"] == "assistant" for message in body["messages"]) for body in bodies]
+    assert steps == [n for n in range(STEPS + 1) for _ in range(2)], steps
+    told = [json.dumps(body["messages"], ensure_ascii=False) for body in bodies]
+    for before, after in zip(told, told[1:]):
+        assert after.startswith(before[:-1])
+    for once, again in zip(bodies[::2], bodies[1::2]):
+        assert json.dumps(once) == json.dumps(again)
 
 
 def test_hundred_conversations_side_by_side(gateway):

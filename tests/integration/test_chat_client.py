@@ -1,13 +1,16 @@
 """holdfast chat: asks, follows, leaves, comes back; what goes to stdout and what it exits with."""
 
+import contextlib
 import json
 import os
 import re
 import shlex
 import subprocess
+import threading
 
 import pytest
 
+import model_server as m
 import tokens
 from gateway import Gateway, free_port, refusing_port, run
 from holdfast import Client, ids, program, wait_until
@@ -131,6 +134,23 @@ def test_broken_connection_is_resumed_and_starts_nothing_twice(chat, gateway):
         assert (status, out) == (0, "abc\n"), err
         assert relay.accepted == 3
         assert len(chat.run("--list")[1].splitlines()) == 1
+
+
+def test_text_that_a_restart_withdraws_is_told_and_said_anew(tmp_path):
+    """The printed text stays, on a line of its own; the answer follows whole."""
+    with contextlib.closing(m.ModelServer()) as model, Gateway({
+            "models": [{"name": "m", "base_url": model.url + "/v1", "model": "m"}],
+            "agents": [{"name": "a", "kind": "react", "model": "m"}]}, listen=f"127.0.0.1:{free_port()}") as gateway:
+        model.script = [[m.head(), m.text("half an an"), threading.Event()]]
+        command = Chat(gateway, tmp_path).start("go")
+        command.until("half an an")
+        model.script = [m.reply(m.text("half an answer, and the rest"), m.finish(), m.DONE)]
+        gateway.kill()
+        command.until("connecting again", "err")
+        gateway.start()
+        status, out, err = command.end()
+    assert (status, out) == (0, "half an an\nhalf an answer, and the rest\n"), err
+    assert "the gateway was restarted, and the task goes on; its last words come anew" in err
 
 
 def test_g06_resumes_that_break_before_anything_new_came_lose_and_double_nothing(chat, gateway):

@@ -1,7 +1,9 @@
 """holdfast doctor and holdfast backup: of a gateway that runs, one that was killed, and a broken store."""
 
+import json
 import os
 import pathlib
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -221,6 +223,19 @@ def test_gateway_of_root_is_told_and_another_users_is_not():
                 == ([["level=error", "component=server", "event=runs_as_root"]] if is_told else [])
             done = run("doctor", "--data", str(place / "data"))  # it has stopped: whose directory is it?
             assert ("belongs to root" in done.stdout, done.returncode) == (is_told, int(is_told)), done.stdout
+
+
+def test_programs_that_are_not_kept_are_told_with_the_reason(tmp_path):
+    program = {"kind": "exec", "command": ["true"]}
+    agents = [{"name": "stays", **program}, {"name": "goes", **program, "kept": False},
+              {"name": "fails", **program, "after_restart": "fail"}, {"name": "codes", "kind": "acp", "command": ["true"]},
+              {"name": "thinks", "kind": "react"}]
+    (tmp_path / "other.json").write_text(json.dumps({"agents": agents}))
+    with Gateway(folder=tmp_path) as gateway:
+        said = doctor(gateway.data, "--config", str(tmp_path / "other.json"))[2]
+    told = dict(re.findall(r'^the programs of agent "(\w+)" end with the gateway, .*orphaned: (.*)$', said, re.M))
+    assert list(told) == ["goes", "fails", "codes"]
+    assert '"kept": false' in told["goes"] and '"after_restart": "fail"' in told["fails"] and "acp" in told["codes"]
 
 
 def test_what_is_no_data_directory(tmp_path):

@@ -3,16 +3,18 @@ no owners of its own (cluster.front_only), so every client is at the wrong gatew
 
 import contextlib
 import json
+import os
 import pathlib
 import time
 import types
 
 import pytest
 
+import files
 import nodes
 import postgres
 import tokens
-from gateway import LATE_S, free_port, wait_until
+from gateway import LATE_S, free_port, run, wait_until
 from holdfast import Client, Closed, ids, new_id, text_of
 from relay import Relay
 
@@ -54,6 +56,10 @@ def bearer(owner):
 def metric(gateway, name):
     lines = gateway.http("GET", "/metrics")[2].decode().splitlines()
     return int(next(line for line in lines if line.startswith(name + " ")).rsplit(" ", 1)[1])
+
+
+def order(gateway, *words):
+    return run("admin", "--config", str(gateway.folder / "config.json"), "--data", str(gateway.data), *words)
 
 
 # -------------------------------------------------------------------- what clients do
@@ -149,6 +155,62 @@ def test_frozen_client_stops_nobody(pair):
         assert task["status"] == "completed"
         assert metric(pair.front, 'holdfast_cluster_link_bytes_total{direction="in"}') > 0
         assert frozen.wait_terminal(flood)["event"] == "task.completed"
+
+
+def test_files_at_the_wrong_node(pair):
+    who, elsewhere = files.Owner(pair.front, tokens.token("files")), files.Owner(pair.home, tokens.token("files"))
+    body = os.urandom(1 << 20)  # many windows of the link
+    file = who.give("c", body, "text/plain", 'attachment; filename="a b.txt"')
+    path = f"c/files/{file['file_id']}"
+    assert elsewhere.ask("GET", path)[2] == body
+    status, headers, got = who.ask("GET", path)
+    assert status == 200 and got == body and headers["content-disposition"] == 'attachment; filename="a b.txt"'
+    status, headers, got = who.ask("GET", path, headers={"Range": "bytes=7-9"})
+    assert status == 206 and got == body[7:10] and headers["content-range"] == f"bytes 7-9/{len(body)}"
+    assert who.ask("HEAD", path)[0] == 200 and who.ask("GET", "c/workspace/x")[0] == 404
+    assert files.Owner(pair.front, tokens.token("other")).ask("GET", path)[0] == 404
+    assert pair.front.http("GET", f"/v1/conversations/{path}")[0] == 401
+    wait_until(lambda: metric(pair.home, 'holdfast_cluster_link_sessions{as="pipe"}') == 0, "the end of the pipes")
+
+
+def test_reader_of_a_file_who_stands_still_stops_nobody(pair):
+    who = files.Owner(pair.front, tokens.token("still"))
+    file = who.give("c", bytes(8 << 20))
+    sent = metric(pair.home, 'holdfast_cluster_link_bytes_total{direction="out"}')
+    frozen = who.open("GET", f"c/files/{file['file_id']}")
+    frozen.getresponse()  # the head, and nothing of the body
+    wait_until(lambda: metric(pair.home, 'holdfast_cluster_link_sessions{as="pipe"}') == 1, "the pipe")
+    with client_of(pair.front, "still") as client:  # over the same link, for the same owner
+        assert client.finish({"token": "x"})[0]["status"] == "completed"
+    assert metric(pair.home, 'holdfast_cluster_link_bytes_total{direction="out"}') - sent < 7 << 20
+    frozen.close()
+    wait_until(lambda: metric(pair.home, 'holdfast_cluster_link_sessions{as="pipe"}') == 0, "the end of the pipe")
+
+
+def test_operators_orders_reach_the_home(pair):
+    owner = new_id("u")
+    with client_of(pair.front, owner) as one, client_of(pair.home, owner) as other:
+        assert json.loads(order(pair.front, "kick", owner).stdout) == {"type": "ok", "closed": 2}
+        assert one.closing().code == other.closing().code == 1001
+    with client_of(pair.front, owner) as client:
+        assert order(pair.front, "revoke", owner).returncode == 0
+        assert client.closing().code == 4401
+    assert owner in order(pair.home, "revocations").stdout
+    for gateway in (pair.front, pair.home):
+        assert gateway.http("GET", "/v1/conversations", headers=bearer(owner))[0] == 401
+    assert order(pair.front, "unrevoke", owner).returncode == 0
+    with client_of(pair.front, owner) as client:
+        assert client.finish({"token": "x"})[0]["status"] == "completed"
+
+
+def test_client_at_another_node_is_no_operator(pair):
+    """His bytes come to the home over a socket of Unix, as an operator's do."""
+    who = files.Owner(pair.front, tokens.token("mine"))
+    file = who.give("c", b"mine")
+    other = {"Authorization": "Bearer " + tokens.token("other"), "Holdfast-Owner": "mine"}
+    status, _, answer = pair.front.http("GET", f"/v1/conversations/c/files/{file['file_id']}", headers=other)
+    assert status == 404 and b"mine" not in answer
+    assert pair.front.http("POST", "/v1/admin/kick", json.dumps({"owner": "mine"}), bearer("other"))[0] == 404
 
 
 def test_guest_and_a_later_hello(pair):

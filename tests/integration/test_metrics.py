@@ -35,6 +35,8 @@ FAMILIES = {
     "holdfast_request_errors_total": "counter",
     "holdfast_refusals_total": "counter",
     "holdfast_audit_lines_total": "counter",
+    "holdfast_auth_key_fetches_total": "counter",
+    "holdfast_auth_keys_age_seconds": "gauge",
 }
 # With an agent that has a model, so that no family is left out.
 CONFIG = {"agents": [script_agent("script", default=True), {"name": "model", "kind": "react"}]}

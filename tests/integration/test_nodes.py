@@ -50,6 +50,7 @@ def whole(client, task):
 
 
 def test_each_has_a_share_and_refuses_the_owners_of_others(cluster):
+    cluster.lease_s = nodes.LONG_LEASE_S
     one, two, three = cluster.start("one", "two", "three")
     for name, gateway in cluster.gateways.items():
         owner, = cluster.owners_at(name, 1)
@@ -70,7 +71,9 @@ def test_each_has_a_share_and_refuses_the_owners_of_others(cluster):
     listed = wait_until(lambda: next((all_ for all_ in [json.loads(run("admin", "--data", str(one.data), "nodes").stdout)]
                                       if {(n["node"], n["state"], n["slots"]) for n in all_["nodes"]} == shares), None),
                         "the shares of all, as this one sees them")
-    assert [n["node"] for n in listed["nodes"] if "this" in n] == ["one"] and listed["slots_of_nobody"] == 0
+    this, = (n for n in listed["nodes"] if "this" in n)
+    assert this["node"] == "one" and this["open"] == this["slots"] and listed["slots_of_nobody"] == 0
+    assert this["coming"] == this["moving"] == 0
     state = json.loads(run("admin", "--data", str(one.data), "state").stdout)
     assert {(n["name"], n["slots"]) for n in state["nodes"]} == {(name, slots) for name, _, slots in shares}
     assert [n["name"] for n in state["nodes"] if "pid" in n] == ["one"]
@@ -152,6 +155,7 @@ def test_one_that_was_stopped_for_longer_than_its_lease_says_nothing_more(cluste
 
 
 def test_one_that_ends_gives_its_slots_at_once(cluster):
+    cluster.lease_s = nodes.LONG_LEASE_S
     one, two = cluster.start("one", "two")
     owner, = cluster.owners_at("one", 1)
     with client_of(one, owner) as client:
@@ -165,6 +169,7 @@ def test_one_that_ends_gives_its_slots_at_once(cluster):
 
 
 def test_one_that_comes_back_on_its_folder_keeps_its_slots(cluster):
+    cluster.lease_s = nodes.LONG_LEASE_S
     one, two = cluster.start("one", "two")
     owner, = cluster.owners_at("one", 1)
     with client_of(one, owner) as client:
@@ -234,6 +239,7 @@ def test_agents_that_can_go_on_do_so_at_the_next_home(cluster, model, kind):
         assert [e["event"] for e in events].count("task.resumed") == 1
         assert events[-1]["event"] == "task.completed" and events[-1]["data"]["output"] == "whole"
         resumed, = (i for i, e in enumerate(events) if e["event"] == "task.resumed")
+        assert (events[resumed]["data"]["why"], events[resumed]["data"]["attempt"]) == ("takeover", 2)
         assert text_of(events[resumed:]) == "whole"
     assert len(model.requests) == 2
 
@@ -254,7 +260,42 @@ def test_what_is_due_later_is_begun_once_by_the_next_home(cluster):
         assert kept["schedule_id"] == later["schedule_id"]
 
 
+def test_users_who_are_connected_go_along(cluster):
+    """Slots with readers, schedules and shares move at once; those with a live task when it has ended."""
+    cluster.config = {"drain_s": 120, "limits": {"schedules": 100}}
+    for name in ("one", "two"):
+        cluster.new(name, {"listen": "127.0.0.1:0"}).start()
+    cluster.settled(2)
+    one, two = cluster.gateways.values()
+    two.logged("component=link event=up", "node=one", "as=front")
+    *idle, busy = cluster.owners_at("one", 9)
+    later, gate, clients = int(time.time() * 1000) + 10**9, one.path("gate"), {}
+    for i, owner in enumerate(idle):
+        client = clients[owner] = client_of((one, two)[i % 2], owner)  # some by way of the other
+        client.finish({"token": "said"}, conversation="c")
+        client.call("watch")
+        client.call("open", conversation_id="c", follow=True)
+        client.call("schedule", conversation_id="later", not_before=later, chat={"message": "x"})
+    with client_of(two, busy) as reader:
+        task = reader.chat({"token": "before"}, {"wait": gate}, {"token": "after"})
+        reader.event(task, "token")
+        one.process.send_signal(signal.SIGTERM)
+        for owner, client in clients.items():
+            assert client.closing().code == 1001
+            with at_home(cluster, owner, "one") as again:
+                wait_until(lambda c=again: c.ask("open", conversation_id="c")["type"] == "conversation", "service again")
+                assert again.call("history", conversation_id="c")["messages"][-1]["content"] == "said"
+                assert len(again.call("schedules")["schedules"]) == 1
+                assert again.finish({"token": "more"}, conversation="c")[0]["status"] == "completed"
+        assert cluster.home_of(busy) == "one" and one.process.poll() is None
+        open(gate, "w", encoding="utf-8").close()
+        assert reader.wait_terminal(task)["event"] == "task.completed"
+    assert one.wait() == 0
+    assert not any("event=taken_over" in line for line in two.log)
+
+
 def test_one_that_drains_gives_what_is_idle_and_keeps_what_lives(cluster):
+    cluster.lease_s = nodes.LONG_LEASE_S
     cluster.config = {"drain_s": 120}
     one, two = cluster.start("one", "two")
     busy, idle = cluster.owners_at("one", 2)
@@ -274,12 +315,12 @@ def test_one_that_drains_gives_what_is_idle_and_keeps_what_lives(cluster):
     assert not any("event=taken_over" in line for line in two.log)
 
 
-def test_kept_agents_go_on_where_they_are_and_nowhere_else(cluster):
-    """Back before the lease is over the gateway finds its agents; taken over meanwhile, their tasks have ended, and the
-    agents are ended when it comes back."""
-    one, two = cluster.start("one", "two", lasting=True)
+def test_kept_agents_go_on_where_they_are(cluster):
+    """Back before the lease is over, the gateway finds its agents."""
+    cluster.lease_s = nodes.LONG_LEASE_S
+    one, _ = cluster.start("one", "two", lasting=True)
     owner, = cluster.owners_at("one", 1)
-    go_on, never = one.path("go-on"), one.path("never")
+    go_on = one.path("go-on")
     with client_of(one, owner) as client:
         task = client.chat({"token": "before"}, {"wait": go_on}, {"token": "after"})
         client.event(task, "token")
@@ -290,7 +331,14 @@ def test_kept_agents_go_on_where_they_are_and_nowhere_else(cluster):
         events = whole(client, task)
         assert [e["event"] for e in events if e["event"].startswith("task.")] == [
             "task.created", "task.started", "task.resumed", "task.completed"]
-        lost = client.chat({"token": "before"}, {"wait": never})
+
+
+def test_kept_agents_go_on_nowhere_else(cluster):
+    """Taken over meanwhile, their tasks have ended, and the agents are ended when it comes back."""
+    one, _ = cluster.start("one", "two", lasting=True)
+    owner, = cluster.owners_at("one", 1)
+    with client_of(one, owner) as client:
+        lost = client.chat({"token": "before"}, {"wait": one.path("never")})
         client.event(lost, "token")
         one.kill()
     with at_home(cluster, owner, "one") as client:

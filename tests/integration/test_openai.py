@@ -3,7 +3,11 @@
 
 import base64
 import json
+import pathlib
+import re
+import sys
 import threading
+import types
 import urllib.error
 import urllib.request
 
@@ -12,6 +16,7 @@ import pytest
 from gateway import Gateway, script_agent
 from holdfast import Client, program
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFIG = {"agents": [script_agent(default=True)]}
 
 
@@ -145,3 +150,41 @@ def test_face_that_is_off_is_not_there():
     with Gateway({**CONFIG, "faces": {"openai": False}}) as gateway:
         status, _, _ = gateway.http("GET", "/v1/models")
         assert status == 404
+
+
+class Seen:
+    """An object of the answer, as its models are: members are attributes, and what is absent is None."""
+
+    def __init__(self, value):
+        self._value = value
+
+    def __getattr__(self, name):
+        value = self._value.get(name)
+        return [Seen(item) for item in value] if isinstance(value, list) else Seen(value) if isinstance(value, dict) else value
+
+
+def stand_in(gateway):
+    """A module `openai` with as much of the client as the manual's lines use."""
+    class OpenAI:
+        def __init__(self, *, base_url, api_key):
+            assert base_url == "http://127.0.0.1:8080/v1"
+            self.token = api_key
+            self.chat = self.completions = self
+
+        def create(self, **body):
+            with post(gateway, self.token, body) as reply:
+                yield from map(Seen, Decoder().events(reply))
+
+    module = types.ModuleType("openai")
+    module.OpenAI = OpenAI
+    return module
+
+
+def test_lines_of_the_manual_print_the_answer(gateway, client, monkeypatch, capsys):
+    section = (ROOT / "docs/faces.md").read_text().split("\n## OpenAI Chat Completions\n")[1]
+    lines = re.search(r"```python\n(.*?)```", section, re.S)[1]
+    said = program({"token": "1 "}, {"token": "2 3"})
+    lines = lines.replace('"Count to 3."', repr(said)).replace('"assistant"', '"script"')
+    monkeypatch.setitem(sys.modules, "openai", stand_in(gateway))
+    exec(compile(lines, "docs/faces.md", "exec"), {"token": client.token})
+    assert capsys.readouterr().out == "1 2 3"

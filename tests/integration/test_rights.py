@@ -60,7 +60,7 @@ ABOUT_TASK = {"task": ("read", {}), "resume": ("read", {}), "unsubscribe": ("rea
 ABOUT_CONVERSATION = {"open": ("read", {}), "close": ("read", {}), "tasks": ("read", {}), "history": ("read", {}),
                       "results": ("read", {}), "ack": ("ask", {"task_ids": []}), "branch": ("ask", {"message_id": NO_TASK}),
                       "cancel_all": ("cancel", {}), "title": (None, {"title": "x"}), "pin": (None, {"pinned": True}),
-                      "archive": (None, {"archived": True}), "fork": (None, {}), "share": (None, {}), "delete": (None, {})}
+                      "archive": (None, {"archived": True}), "fork": (None, {}), "export": ("read", {}), "share": (None, {}), "delete": (None, {})}
 
 
 @pytest.mark.parametrize("has", ["read", "ask", "answer", "cancel"])
@@ -82,7 +82,8 @@ def test_narrowed_token_may_what_it_says_and_finds_nothing_else(gateway, owner, 
             known = answer(client, verb, conversation_id="c-1", **fields)
             assert (known == NOT_CONVERSATION) == (right != has), (verb, known)
             assert answer(client, verb, conversation_id="c-2", **fields) == NOT_CONVERSATION
-        for verb, fields in (("schedules", {}), ("shares", {}), ("handover", {}), ("unschedule", {"schedule_id": "x"})):
+        for verb, fields in (("schedules", {}), ("shares", {}), ("handover", {}), ("unschedule", {"schedule_id": "x"}),
+                             ("import", {"lines": []})):
             assert answer(client, verb, **fields) == NOT_CONVERSATION
         assert answer(client, "chat", message="[]") == NOT_CONVERSATION
         assert (answer(client, "chat", message="[]", conversation_id="c-1") == NOT_CONVERSATION) == (has != "ask")

@@ -11,6 +11,7 @@ import { after, before, test } from "node:test";
 import * as jose from "jose";
 import { Provider } from "oidc-provider";
 import { Gateway } from "../browser/support/gateway.mjs";
+import WebSocket from "../clients/node_modules/ws/wrapper.mjs";
 
 const AUDIENCE = "holdfast";
 const API = "https://chat.example/api";
@@ -167,3 +168,160 @@ for (const form of FORMS) {
     assert.equal(await ask(gateway, await stranger.sign(claims)), 401);
   });
 }
+
+// -------------------------------------------------------------- keys by their URL (auth.jwks_url)
+
+/** A server of a set of keys, which a test changes; `asked` counts what was asked of it. */
+async function keyServer(body) {
+  const held = { body, status: 200, asked: 0 };
+  const server = createServer((_, answer) => {
+    held.asked++;
+    answer.writeHead(held.status, { "Content-Type": "application/json" });
+    answer.end(typeof held.body === "string" ? held.body : JSON.stringify(held.body));
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  held.url = `http://127.0.0.1:${server.address().port}/keys`;
+  held.close = () => (server.closeAllConnections(), server.close());
+  return held;
+}
+
+async function gatewayAt(url, more = {}) {
+  const gateway = new Gateway({ auth: { jwks_url: url, issuer: "https://id.example", audience: AUDIENCE, ...more } });
+  gateways.push(gateway);
+  await gateway.start();
+  return gateway;
+}
+
+const claimsOf = (sub = "alice") => ({ iss: "https://id.example", aud: AUDIENCE, sub, exp: now() + HOUR_S });
+
+/** Asks until the gateway has the keys: 503 says that they are under way. */
+async function settled(gateway, token) {
+  for (;;) {
+    const status = await ask(gateway, token);
+    if (status !== 503) return status;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** A connection, and its next line of that type. */
+async function connect(gateway) {
+  const socket = new WebSocket(`ws://127.0.0.1:${gateway.port}/v1/ws`, "holdfast.v1");
+  const lines = [];
+  let wake = () => {};
+  socket.onmessage = ({ data }) => (lines.push(...data.split("\n").filter(Boolean).map((line) => JSON.parse(line))), wake());
+  const closed = new Promise((resolve) => (socket.onclose = resolve));
+  await new Promise((resolve, reject) => ((socket.onopen = resolve), (socket.onerror = reject)));
+  const next = async (type) => {
+    for (;;) {
+      const at = lines.findIndex((line) => line.type === type);
+      if (at >= 0) return lines.splice(at, 1)[0];
+      await new Promise((resolve) => (wake = resolve));
+    }
+  };
+  return { next, closed, say: (line) => socket.send(JSON.stringify(line)), close: () => socket.close() };
+}
+
+test("a provider's jwks_uri is all that the gateway needs, and a withdrawn set leaves the last one", async () => {
+  const signer = await issuerOf("RS256", "provider-1");
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const issuer = `http://127.0.0.1:${server.address().port}`;
+  const provider = new Provider(issuer, { jwks: { keys: [signer.privateJwk] }, features: { devInteractions: { enabled: false } } });
+  server.on("request", provider.callback());
+  const { jwks_uri: url } = await (await fetch(`${issuer}/.well-known/openid-configuration`)).json();
+  const gateway = await gatewayAt(url, { issuer });
+  const token = await signer.sign({ ...claimsOf(), iss: issuer });
+  try {
+    assert.equal(await settled(gateway, token), 200);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+  await gateway.stop();
+  await gateway.start(); // nobody answers now, and the keys of before are known
+  assert.equal(await ask(gateway, token), 200);
+  assert.equal(await settled(gateway, await (await issuerOf("RS256", "provider-1")).sign({ ...claimsOf(), iss: issuer })), 401);
+});
+
+test("keys are rotated under open connections, and strangers cannot make the gateway ask again and again", async () => {
+  const first = await issuerOf("ES256", "one");
+  const second = await issuerOf("EdDSA", "two");
+  const keys = await keyServer(first.jwks);
+  const gateway = await gatewayAt(keys.url);
+  try {
+    const token = await first.sign(claimsOf());
+    assert.equal(await settled(gateway, token), 200);
+    const link = await connect(gateway);
+    link.say({ type: "hello", id: "1", token });
+    assert.equal((await link.next("welcome")).owner, "alice");
+
+    keys.body = second.jwks;
+    const fresh = await second.sign(claimsOf());
+    assert.equal(await settled(gateway, fresh), 200);
+    assert.equal(await settled(gateway, token), 401); // its key was withdrawn
+    link.say({ type: "ping", id: "2" }); // its connection is as it was, and takes the next token
+    await link.next("pong");
+    link.say({ type: "hello", id: "3", token: fresh });
+    assert.equal((await link.next("welcome")).owner, "alice");
+    link.close();
+
+    const asked = keys.asked;
+    const stranger = await (await issuerOf("ES256", "nobody")).sign(claimsOf());
+    for (let i = 0; i < 50; i++) assert.equal(await settled(gateway, stranger), 401);
+    assert.ok(keys.asked - asked < 10, `${keys.asked - asked} fetches for 50 tokens`);
+    assert.equal(await ask(gateway, fresh), 200);
+  } finally {
+    keys.close();
+  }
+});
+
+test("until the first keys have come a good token is told to try again, on each way in", async () => {
+  const signer = await issuerOf("RS256", "one");
+  const keys = await keyServer("not yet");
+  keys.status = 500;
+  const gateway = await gatewayAt(keys.url);
+  try {
+    const token = await signer.sign(claimsOf());
+    assert.equal(await ask(gateway, token), 503);
+    const link = await connect(gateway);
+    link.say({ type: "hello", id: "1", token });
+    const error = await link.next("error");
+    assert.equal(error.code, "overloaded");
+    assert.ok(error.retry_after_ms > 0);
+    assert.equal((await link.closed).code, 1013);
+    // Another issuer's token, and one that no public key signs, are nothing to wait for.
+    assert.equal(await ask(gateway, await signer.sign({ ...claimsOf(), iss: "https://other.example" })), 401);
+    const secret = new TextEncoder().encode("s".repeat(32));
+    assert.equal(await ask(gateway, await new jose.SignJWT(claimsOf()).setProtectedHeader({ alg: "HS256", kid: "one" }).sign(secret)), 401);
+    keys.status = 200;
+    keys.body = signer.jwks;
+    assert.equal(await settled(gateway, token), 200);
+  } finally {
+    keys.close();
+  }
+});
+
+test("of a set only public keys that verify are taken", async () => {
+  const good = await issuerOf("ES256", "good");
+  const others = [];
+  for (const [kid, change] of [
+    ["private", (signer) => signer.privateJwk],
+    ["encrypts", (signer) => ({ ...signer.jwks.keys[0], use: "enc" })],
+    ["wraps", ({ jwks: { keys: [{ use: _, ...key }] } }) => ({ ...key, key_ops: ["wrapKey"] })],
+    ["other", (signer) => ({ ...signer.jwks.keys[0], alg: "ES384" })],
+  ]) {
+    const signer = await issuerOf("ES256", kid);
+    others.push({ signer, jwk: change(signer) });
+  }
+  const secret = { kty: "oct", kid: "secret", alg: "HS256", k: Buffer.from("s".repeat(32)).toString("base64url") };
+  const keys = await keyServer({ keys: [null, 7, {}, { kty: "RSA" }, secret, ...others.map(({ jwk }) => jwk), good.jwks.keys[0]] });
+  const gateway = await gatewayAt(keys.url);
+  try {
+    assert.equal(await settled(gateway, await good.sign(claimsOf())), 200);
+    for (const { signer } of others) assert.equal(await settled(gateway, await signer.sign(claimsOf())), 401);
+    const bytes = new TextEncoder().encode("s".repeat(32));
+    assert.equal(await ask(gateway, await new jose.SignJWT(claimsOf()).setProtectedHeader({ alg: "HS256", kid: "secret" }).sign(bytes)), 401);
+  } finally {
+    keys.close();
+  }
+});

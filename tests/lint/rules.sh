@@ -14,8 +14,8 @@ config      base
 processes   base config
 store       base
 cluster     base store
-auth        base config
 fetch       base config
+auth        base config fetch
 files       base
 front       auth base cluster config files
 links       base cluster front

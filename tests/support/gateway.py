@@ -124,6 +124,22 @@ def is_alive(pid):
     return False
 
 
+def summed(metrics, others):
+    """Metrics of two gateways as if they were one's."""
+    def samples(text):
+        return dict(line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
+    more, mine = samples(others), samples(metrics)
+    lines = []
+    for line in metrics.splitlines() + [f"{name} 0" for name in more if name not in mine]:
+        name = line.rsplit(" ", 1)[0]
+        if line.startswith("#") or name not in more:
+            lines.append(line)
+        else:
+            sum_of_both = float(line.rsplit(" ", 1)[1]) + float(more[name])
+            lines.append(f"{name} {int(sum_of_both) if sum_of_both == int(sum_of_both) else sum_of_both}")
+    return "\n".join(lines) + "\n"
+
+
 class Gateway:
     """One data folder, and the process that serves it now.  start, stop, kill, start …"""
 
@@ -177,11 +193,16 @@ class Gateway:
              "--data", str(self.folder / "front"), "--log-level", "debug"], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **self.environ})
         self.front_log = []
-        threading.Thread(target=self._collect, args=(self.front.stderr, self.front_log.append), daemon=True).start()
+        threading.Thread(target=self._collect, args=(self.front.stderr, self.front_says), daemon=True).start()
         ready = self.front.stdout.readline()
         assert ready, "\n".join(self.front_log[-40:])
         wait_until(lambda: any("component=link event=up" in line for line in self.front_log), "a link to the home")
         return json.loads(ready)
+
+    def front_says(self, line):
+        """Tests look in one log for what either says."""
+        self.front_log.append(line)
+        self.log.append(line)
 
     def end_front(self):
         if self.front:
@@ -235,6 +256,7 @@ class Gateway:
             raise AssertionError(f"no ready line, exit {self.process.returncode}:\n{self.tail()}")
         ready = json.loads(line)
         assert ready["event"] == "ready", ready
+        self.home_port = int(ready["listen"].rsplit(":", 1)[1])
         if self.has_front():
             ready = self.start_front()
         self.host, port = ready["listen"].rsplit(":", 1)
@@ -383,8 +405,16 @@ class Gateway:
         return 0
 
     def http(self, method, path, body=None, headers=None):
-        """(status, headers, body) of one HTTP exchange."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=WAIT_S)
+        """(status, headers, body) of one HTTP exchange.  Metrics are those of both, and ready is the home."""
+        if self.front and path == "/readyz":
+            return self._http(self.home_port, method, path, body, headers)
+        status, head, answer = self._http(self.port, method, path, body, headers)
+        if self.front and path == "/metrics" and status == 200:
+            answer = summed(answer.decode(), self._http(self.home_port, method, path, body, headers)[2].decode()).encode()
+        return status, head, answer
+
+    def _http(self, port, method, path, body, headers):
+        connection = http.client.HTTPConnection(self.host, port, timeout=WAIT_S)
         try:
             connection.request(method, path, body, headers or {})
             reply = connection.getresponse()

@@ -35,6 +35,7 @@ struct node {
     msec_t since[ROWS];
     bool mine[OWNERS], comes[OWNERS], goes[OWNERS];
     bool leaves;
+    struct slots closed;
     struct waiter staged;
     unsigned n_fenced;
 };
@@ -78,7 +79,7 @@ static struct {
     int64_t keys[ROWS];
     unsigned owners_of_keys[ROWS];
     size_t n_keys;
-    unsigned takeovers, moves, fenced, lines, zombies;
+    unsigned takeovers, moves, sent_away, fenced, lines, zombies;
 } w;
 
 static char names[OWNERS][8];

@@ -9,7 +9,8 @@ import tokens
 from gateway import Gateway, wait_until
 
 N_SLOTS = 4096
-LEASE_S = 5  # a busy machine keeps a process from running for seconds, and then it is rightly taken over
+LEASE_S = 5
+LONG_LEASE_S = 20  # where nothing is to be taken over: a busy machine keeps a process from running for seconds
 
 
 def slot_of(owner):
@@ -24,10 +25,13 @@ def slot_of(owner):
 class Nodes:
     """Gateways by name, each with a folder of its own; closes them all."""
 
-    def __init__(self, server, database, lease_s=LEASE_S, config=None):
+    def __init__(self, server, database, lease_s=LEASE_S, config=None, standby=None):
         self.server, self.database, self.lease_s = server, database, lease_s
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="holdfast-test-"))
-        (self.folder / "url").write_text(server.new_database(database) + "\n", encoding="utf-8")
+        url = server.new_database(database)
+        if standby:  # a list of hosts, of which the one that takes writes is used
+            url = url.replace(server.folder, f"{server.folder},{standby.folder}")
+        (self.folder / "url").write_text(url + "\n", encoding="utf-8")
         (self.folder / "secret").write_text(32 * "s", encoding="utf-8")
         self.config = config or {}
         self.gateways = {}

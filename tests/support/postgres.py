@@ -80,6 +80,23 @@ class Postgres:
     def url(self, database="postgres"):
         return f"host={self.folder} port=5432 user=holdfast dbname={database}"
 
+    def new_standby(self):
+        """A copy, which is started and follows; what it has is not waited for."""
+        standby = Postgres(new_folder())
+        self.run("pg_basebackup", "-d", self.url(), "-D", standby.data, "-R", "-X", "stream", "--checkpoint=fast",
+                 "--no-sync")
+        with open(standby.data + "/postgresql.conf", "a", encoding="utf-8") as conf:
+            conf.write(f"unix_socket_directories = '{standby.folder}'\n")
+        standby.start()
+        return standby
+
+    def set(self, name, value):
+        self.sql(f"ALTER SYSTEM SET {name} = '{value}'")
+        self.sql("SELECT pg_reload_conf()")
+
+    def promote(self):
+        self.run("pg_ctl", "-D", self.data, "-w", "promote")
+
     def run(self, program, *arguments):
         done = subprocess.run([f"{self.bin}/{program}", *arguments], cwd="/", text=True, check=False,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

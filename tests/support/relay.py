@@ -17,6 +17,7 @@ class Relay:
         self.accepted = 0
         self.cut_word, self.cuts_left = b"", 0
         self.budgets = []
+        self.n_spent = 0
         self.flows = threading.Event()
         self.flows.set()
         self.delay_s = 0
@@ -50,6 +51,8 @@ class Relay:
                     time.sleep(self.delay_s)
                     other[key.fileobj].sendall(data if left is None else data[:left])
                     if left is not None and len(data) >= left:
+                        with self.lock:
+                            self.n_spent += 1
                         raise OSError
                     left = left and left - len(data)
                     if key.fileobj is far and self._is_cut_after(data):

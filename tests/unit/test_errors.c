@@ -81,7 +81,8 @@ static void test_close_codes_are_those_of_the_wire(void **state)
     } rows[] = {
         {CLOSE_GOING_AWAY, 1001}, {CLOSE_PROTOCOL, 1002}, {CLOSE_INVALID, 1007},
         {CLOSE_POLICY, 1008},     {CLOSE_TOO_BIG, 1009},  {CLOSE_UNAUTHORIZED, 4401},
-        {CLOSE_SILENT, 4408},     {CLOSE_SLOW, 4413},     {CLOSE_FLOOD, 4429},
+        {CLOSE_TRY_LATER, 1013},  {CLOSE_SILENT, 4408},   {CLOSE_SLOW, 4413},
+        {CLOSE_FLOOD, 4429},
     };
     for (size_t i = 0; i < countof(rows); i++) {
         assert_int_equal(rows[i].code, rows[i].number);

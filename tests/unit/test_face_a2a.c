@@ -80,6 +80,32 @@ static void test_subscription_begins_with_a_snapshot(void **state)
     assert_false(stream->is_over);
 }
 
+/* 256 KiB in the snapshot, the rest in pieces: none of it is lost, or kept. */
+static void test_long_snapshot_goes_on_in_pieces(void **state)
+{
+    struct buf piece = {0};
+    (void)state;
+    buf_puts(&piece, "{\"text\":\"");
+    for (size_t i = 0; i < 100000; i++)
+        buf_putc(&piece, '#');
+    buf_puts(&piece, "\"}");
+    buf_putc(&piece, 0);
+    begin_stream(&(struct a2a_request){.operation = A2A_SUBSCRIBE, .without_history = true});
+    tell_next(EVENT_TASK_CREATED, CREATED);
+    tell_next(EVENT_TOKEN, piece.bytes);
+    tell_next(EVENT_TOKEN, piece.bytes);
+    assert_int_equal(got.len, 0);
+    tell_next(EVENT_TOKEN, piece.bytes);
+    size_t n = 0;
+    for (size_t i = 0; i < got.len; i++)
+        n += got.bytes[i] == '#';
+    assert_int_equal(n, 300000);
+    assert_non_null(strstr(got.bytes, "\"append\":true"));
+    face_stream_idle(stream, &sink);
+    assert_null(strstr(got.bytes + got.len - 100, "{\"task\":"));
+    buf_done(&piece);
+}
+
 static void test_get_says_what_there_is_and_is_over(void **state)
 {
     (void)state;
@@ -536,6 +562,7 @@ int main(void)
         TEST(test_new_task_is_said_first_and_its_text_is_one_artifact),
         TEST(test_each_message_is_an_answer_of_json_rpc),
         TEST(test_subscription_begins_with_a_snapshot),
+        TEST(test_long_snapshot_goes_on_in_pieces),
         TEST(test_get_says_what_there_is_and_is_over),
         TEST(test_message_waits_for_the_end_or_for_a_question),
         TEST(test_question_that_was_answered_stops_nothing),

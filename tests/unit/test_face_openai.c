@@ -127,6 +127,17 @@ static void test_long_answer_is_not_said_twice(void **state)
         tell_next(EVENT_TASK_COMPLETED, "{}");
         assert_true(is_whole ? got.len > 262150 : got.len < 1000);
     }
+    begin(false, false); /* of a longer one only the end is kept, and that is enough */
+    for (size_t i = 0; i < 5; i++)
+        tell_next(EVENT_TOKEN, token.bytes);
+    tell_next(EVENT_TOKEN, json("{'text':'the end'}"));
+    buf_clear(&got);
+    tell_next(EVENT_FINAL_ANSWER, json("{'output':'the end'}"));
+    assert_int_equal(got.len, 0);
+    tell_next(EVENT_FINAL_ANSWER, final.bytes); /* the beginning, as the gateway cuts it */
+    assert_int_equal(got.len, 0);
+    tell_next(EVENT_FINAL_ANSWER, json("{'output':'another'}"));
+    expect(json(CHUNK("'content':'\\n\\n'") CHUNK("'content':'another'")));
     buf_done(&token);
     buf_done(&final);
 }

@@ -141,19 +141,46 @@ static void on_staged(struct waiter *waiter, int status)
     n->leaves = false;
 }
 
+/* Some that only readers keep: those are sent away. */
+static void close_some(struct node *n)
+{
+    struct slots those;
+    hub_find_movable(&n->kit.hub, &n->kit.hub.open, &those);
+    for (unsigned i = 0; i < OWNERS; i++)
+        if (chance(50))
+            slots_take(&those, slot_of(str_of(names[i])));
+    hub_close_slots(&n->kit.hub, &those);
+    for (size_t i = w.n_readers; i-- > 0;) {
+        if (w.readers[i]->node != n ||
+            !slots_has(&those, slot_of(str_of(names[w.readers[i]->owner]))))
+            continue;
+        w.sent_away++;
+        reader_drop(i);
+    }
+    n->closed = those;
+}
+
 static void leave_some(struct node *n)
 {
-    struct slots idle, some = {0};
+    struct slots idle, some = {0}, among;
     if (n->leaves || n->restores || w.outage || n->cut)
         return;
-    hub_find_idle(&n->kit.hub, &idle);
+    memset(&n->closed, 0, sizeof n->closed);
+    if (chance(50))
+        close_some(n);
+    among = n->kit.hub.open;
+    for (size_t i = 0; i < countof(among.bits); i++)
+        among.bits[i] |= n->closed.bits[i];
+    hub_find_idle(&n->kit.hub, &among, &idle);
     for (unsigned i = 0; i < OWNERS; i++)
         if (n->mine[i] && slots_has(&idle, slot_of(str_of(names[i]))) && chance(50)) {
             n->goes[i] = true;
             n->mine[i] = false;
             slots_add(&some, slot_of(str_of(names[i])));
+            slots_take(&n->closed, slot_of(str_of(names[i])));
             n->leaves = true;
         }
+    hub_reopen_slots(&n->kit.hub, &n->closed);
     if (!n->leaves)
         return;
     hub_leave(&n->kit.hub, &some);
@@ -412,7 +439,7 @@ static void test_several_hubs_keep_the_promises_in_random_lives(void **state)
     (void)state;
     const char *lives = getenv("HOLDFAST_MODEL_LIVES");
     unsigned n = lives ? (unsigned)strtoul(lives, NULL, 10) : 200;
-    unsigned takeovers = 0, moves = 0, fenced = 0, lines = 0, zombies = 0;
+    unsigned takeovers = 0, moves = 0, fenced = 0, lines = 0, zombies = 0, sent_away = 0;
     uint64_t seed = t_seed();
     for (unsigned i = 0; i < OWNERS; i++)
         snprintf(names[i], sizeof names[i], "o%u", i);
@@ -424,11 +451,14 @@ static void test_several_hubs_keep_the_promises_in_random_lives(void **state)
         fenced += w.fenced;
         lines += w.lines;
         zombies += w.zombies;
+        sent_away += w.sent_away;
     }
-    print_message("%u lives: %u takeovers, %u moves, %u fenced, %u zombies, %u lines\n", n,
-                  takeovers, moves, fenced, zombies, lines);
+    print_message("%u lives: %u takeovers, %u moves (%u readers sent away), %u fenced, %u zombies, "
+                  "%u lines\n",
+                  n, takeovers, moves, sent_away, fenced, zombies, lines);
     if (n >= 100)
-        assert_true(takeovers > n && moves > n && fenced > n / 10 && zombies > n / 10);
+        assert_true(takeovers > n && moves > n && fenced > n / 10 && zombies > n / 10 &&
+                    sent_away > n);
 }
 
 int main(void)

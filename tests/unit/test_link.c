@@ -94,7 +94,19 @@ static void test_bytes_of_every_kind(void **state)
     GOLDEN((&(struct link_frame){.kind = LINK_MOVED, .id = 2}), "\0\0\0\0\x0b\x02\0\0\0");
     GOLDEN((&(struct link_frame){.kind = LINK_PING}), "\0\0\0\0\x0c\0\0\0\0");
     GOLDEN((&(struct link_frame){.kind = LINK_PONG}), "\0\0\0\0\x0d\0\0\0\0");
-    assert_int_equal(N_LINK_KINDS, 14); /* a further kind has its bytes here */
+    GOLDEN((&(struct link_frame){.kind = LINK_PIPE,
+                                 .id = 7,
+                                 .flags = LINK_IS_OPERATOR,
+                                 .text = {STR("me"), STR("::1")}}),
+           "\x8\0\0\0\x0e\7\0\0\0\1"
+           "\2me\3::1");
+    GOLDEN((&(struct link_frame){.kind = LINK_BYTES, .id = 7, .bytes = STR("GET")}),
+           "\3\0\0\0\x0f\7\0\0\0"
+           "GET");
+    GOLDEN((&(struct link_frame){.kind = LINK_TOOK, .id = 7, .number = {3}}),
+           "\1\0\0\0\x10\7\0\0\0\3");
+    GOLDEN((&(struct link_frame){.kind = LINK_END, .id = 7}), "\0\0\0\0\x11\7\0\0\0");
+    assert_int_equal(N_LINK_KINDS, 18); /* a further kind has its bytes here */
 }
 
 static void test_whole_frames_alone(void **state)

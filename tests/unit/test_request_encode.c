@@ -20,7 +20,8 @@ static void check_same(const struct request *a, const struct request *b)
         SPAN(answer_text), SPAN(title),      SPAN(before),
         SPAN(share_id),    SPAN(member),     SPAN(query),
         SPAN(schedule_id), SPAN(chat),       SPAN(cron),
-        SPAN(time_zone),   SPAN(to)
+        SPAN(time_zone),   SPAN(to),         SPAN(from),
+        SPAN(lines)
 #undef SPAN
     };
     for (size_t i = 0; i < countof(spans); i++) {
@@ -93,6 +94,8 @@ static const char *const lines[] = {
     "{'type':'conversations','pinned':true}",
     "{'type':'search','query':'q'}",
     "{'type':'fork','conversation_id':'c','message_id':'01HF7YAT00000000000000000A','to':'d','title':'t'}",
+    "{'type':'export','conversation_id':'c','from':'t.x.1'}",
+    "{'type':'import','conversation_id':'c','title':'t','lines':[{'type':'x','n':[1.50]},{}]}",
     "{'type':'handover'}",
 };
 

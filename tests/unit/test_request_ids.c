@@ -214,7 +214,9 @@ static void test_verb_flags_are_those_of_the_wire(void **state)
     assert_int_equal(verb_flags(VERB_SCHEDULE), VERB_WRITES);
     assert_int_equal(verb_flags(VERB_SCHEDULES), 0);
     assert_int_equal(verb_flags(VERB_FORK), VERB_WRITES);
-    assert_int_equal(N_VERBS, 36);
+    assert_int_equal(verb_flags(VERB_EXPORT), VERB_READ);
+    assert_int_equal(verb_flags(VERB_IMPORT), VERB_WRITES);
+    assert_int_equal(N_VERBS, 38);
 }
 
 int main(void)

@@ -167,6 +167,10 @@ def test_messages_are_edited_and_answers_made_again(gateway):
             assert len(await conversation.history(all=True)) == 5
             await conversation.branch(answer["message_id"])
             assert (await conversation.history())[1]["message_id"] == answer["message_id"]
+            lines = [line async for line in conversation.export()]
+            assert lines[-1]["event"] == "task.completed"
+            same = await client.import_lines(lines, title="again")
+            assert len(await same.history(all=True)) == len(await conversation.history(all=True))
             copy = await conversation.fork(question["message_id"], title="apart")
             assert [message["content"] for message in await copy.history()] == ["one"]
             assert [row["title"] for row in await client.conversations()][0] == "apart"

@@ -3,19 +3,30 @@
 // It brings a client of AG-UI from before 1.0, and forwards the page's Authorization.
 
 import assert from "node:assert/strict";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { test } from "node:test";
 import { World } from "../support/world.mjs";
 
 process.env.COPILOTKIT_TELEMETRY_DISABLED = "true";
-const { CopilotRuntime, createCopilotRuntimeHandler } = await import("@copilotkit/runtime/v2");
-const { HttpAgent } = await import("@ag-ui/client");
+/** The handler of the lines in docs/faces.md, with the test's gateway and its agent. */
+async function handlerOf(base) {
+  const docs = await readFile(new URL("../../../docs/faces.md", import.meta.url), "utf8");
+  const [, lines] = docs.match(/```js\n([^`]*createCopilotRuntimeHandler.*?)```/s);
+  const program = lines.replace("http://127.0.0.1:8080", base).replace("/assistant", "/script");
+  const file = new URL(`./lines-${process.pid}.mjs`, import.meta.url); // beside the packages that it imports
+  await writeFile(file, program);
+  try {
+    return (await import(file)).handler;
+  } finally {
+    await rm(file);
+  }
+}
 
 let world;
 let handler;
 test.before(async () => {
   world = await new World().open();
-  const agents = { default: new HttpAgent({ url: `${world.base}/v1/ag-ui/script` }) };
-  handler = createCopilotRuntimeHandler({ runtime: new CopilotRuntime({ agents }), basePath: "/api/copilotkit" });
+  handler = await handlerOf(world.base);
 });
 test.after(() => world.close());
 

@@ -120,6 +120,11 @@ export class Writer {
   #agent = createServer((incoming, reply) => this.#run(incoming, reply));
   #front = createServer((incoming, reply) => this.#serve(incoming, reply));
 
+  constructor() {
+    // A client that asks again right when an idle connection ends would fail.
+    for (const server of [this.#agent, this.#front]) server.keepAliveTimeout = 0;
+  }
+
   async openAgent() {
     await once(this.#agent.listen(0, "127.0.0.1"), "listening");
     return `http://127.0.0.1:${this.#agent.address().port}/`;

@@ -12,6 +12,7 @@ export async function outputOf(section, world, token, message) {
     .replace("http://127.0.0.1:8080", world.base)
     .replace('"assistant"', '"script"')
     .replace("/assistant/", "/script/")
+    .replace("/assistant\"", '/script"')
     .replace('"Count to 3."', JSON.stringify(message));
   const { stdout } = await promisify(execFile)(
     process.execPath,
@@ -19,6 +20,14 @@ export async function outputOf(section, world, token, message) {
     { cwd: new URL("..", import.meta.url), env: { ...process.env, TOKEN: token } },
   );
   return stdout;
+}
+
+/** The same of a section's lines for a shell; variables: those that they name. */
+export async function outputOfShell(section, world, variables) {
+  const docs = await readFile(new URL("../../../docs/faces.md", import.meta.url), "utf8");
+  const [, lines] = docs.split(`\n## ${section}\n`)[1].match(/```sh\n(.*?)```/s);
+  const env = { ...process.env, ...variables };
+  return (await promisify(execFile)("sh", ["-c", lines.replace("http://127.0.0.1:8080", world.base)], { env })).stdout;
 }
 
 /** README.md's lines for a client. */

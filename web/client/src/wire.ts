@@ -284,6 +284,8 @@ export interface RequestFields {
   tasks: ConversationRef & Page & { status?: TaskStatus };
   history: ConversationRef & Page & { all?: boolean };
   branch: ConversationRef & { message_id: string };
+  export: ConversationRef & { from?: string };
+  import: Partial<ConversationRef> & { lines: readonly ExportLine[]; title?: string };
   fork: ConversationRef & { message_id?: string; to?: string; title?: string };
   conversations: Page & { pinned?: boolean; archived?: boolean };
   search: Page & { query: string };
@@ -321,6 +323,8 @@ export interface Replies {
   tasks: { type: "tasks"; tasks: TaskSummary[]; more?: boolean };
   history: { type: "history"; messages: Message[]; more?: boolean };
   branch: { type: "branch"; conversation_id: string } & Branch;
+  export: { type: "exported"; conversation_id: string; lines: ExportLine[]; more: boolean; from?: string };
+  import: { type: "imported"; conversation_id: string; messages: number };
   fork: { type: "forked"; conversation_id: string; messages: number };
   conversations: { type: "conversations"; conversations: ConversationSummary[]; more?: boolean };
   search: {
@@ -346,6 +350,13 @@ export interface Replies {
 interface Ok {
   type: "ok";
 }
+
+/** A line of an export. */
+export type ExportLine =
+  | { type: "conversation"; version: 1; conversation: ConversationSummary; branch?: Branch }
+  | { type: "message"; message: Message }
+  | { type: "task"; task: TaskRecord }
+  | ({ type: "event" } & Exclude<TaskEvent, TaskEvent<"reset">>);
 
 export type Verb = keyof RequestFields;
 

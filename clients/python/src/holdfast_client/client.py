@@ -109,6 +109,13 @@ class Client:
         again with the reply's `before`."""
         return await self.request("search", {"query": query, "limit": limit, "before": before})
 
+    async def import_lines(self, lines: list[Line], *, title: str | None = None) -> Conversation:
+        """A new conversation of the lines of an export, without its events; a long one goes over HTTP."""
+        kept = [line for line in lines if line.get("type") != "event"]
+        named = {} if title is None else {"title": title}
+        reply = await self.request("import", {"lines": kept, **named}, kept=False)
+        return self.conversation(reply["conversation_id"])
+
     async def shares(self, conversation_id: str | None = None) -> list[Line]:
         return list((await self.request("shares", {"conversation_id": conversation_id}))["shares"])
 

@@ -84,6 +84,17 @@ class Conversation:
                 raise
         return self._client.conversation(to)
 
+    async def export(self) -> AsyncIterator[Line]:
+        """Every line of the conversation: itself, its messages, its tasks with their events."""
+        more: Line = {}
+        while True:
+            page = await self._request("export", **more)
+            for line in page["lines"]:
+                yield line
+            if not page["more"]:
+                return
+            more = {"from": page["from"]}
+
     async def share(
         self,
         *,

@@ -1,9 +1,10 @@
-// sharing.test.mjs -- search, pins, shares and handovers, against the built gateway.
+// sharing.test.mjs -- search, pins, shares, handovers and exports, against the built gateway.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import WebSocket from "ws";
 import { Gateway } from "../../../../tests/browser/support/gateway.mjs";
+import { exportFile, exportLines, importFile } from "../../dist/export.js";
 import { connect, MemoryStore } from "../../dist/index.js";
 import { marked, search } from "../../dist/search.js";
 import { handover, share, shares, takeOver, unshare } from "../../dist/sharing.js";
@@ -77,4 +78,15 @@ test("the same owner on another device, with a code that is good once", { timeou
   await until(other, ({ owner }) => owner);
   assert.equal(other.owner, client.owner);
   await assert.rejects(takeOver(url, code, { store: new MemoryStore() }), { code: "not_found" });
+}));
+
+test("a conversation goes out, and comes in as another one", { timeout: 120_000 }, () => withGuest(async ({ client }) => {
+  const file = await exportFile(client, client.conversation("c-1"));
+  const lines = [];
+  for await (const line of exportLines(client, client.conversation("c-1"))) lines.push(line);
+  assert.deepEqual((await file.text()).trim().split("\n").map((line) => JSON.parse(line)), lines);
+  assert.equal(lines.at(-1).event, "task.completed");
+  const copy = await importFile(client, file, "copied");
+  const said = async ({ id }) => (await client.request("history", { conversation_id: id })).messages.map(({ content }) => content);
+  assert.deepEqual(await said(copy), await said({ id: "c-1" }));
 }));

@@ -1,0 +1,24 @@
+#include "gateway/front/moved.h"
+
+#include "gateway/base/deadline.h"
+#include "gateway/front/http_api.h"
+#include "gateway/front/ws.h"
+
+static bool is_moved(const struct session *s, const struct slots *slots)
+{
+    return !s->away && s->owner && slots_has(slots, s->owner->slot);
+}
+
+void front_close_slots(struct front *f, const struct slots *slots)
+{
+    list_each (it, &f->conns) {
+        struct session *s = &list_item(it, struct conn, all)->session;
+        if (s->state == SESSION_OPEN && is_moved(s, slots))
+            session_close(s, CLOSE_GOING_AWAY);
+    }
+    list_each (it, &f->streams) {
+        struct exchange *x = list_item(it, struct exchange, all);
+        if (is_moved(&x->session, slots))
+            deadline_now(x->wsi);
+    }
+}
