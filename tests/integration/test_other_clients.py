@@ -47,7 +47,7 @@ def url(gateway):
 
 @pytest.fixture(scope="module")
 def go(gateway, tmp_path_factory):
-    """What each library of Go had, by its name."""
+    """Results of each library of Go, by its name."""
     if not shutil.which("go") or not (GO_PATH / "src/nhooyr.io/websocket").exists():
         pytest.skip("there is no Go with gorilla's and nhooyr's libraries")
     folder = tmp_path_factory.mktemp("go")
