@@ -217,7 +217,7 @@ struct config {
         char *jwks_url; /* NULL for none */
         char *issuer, *audience;
         char *cookie; /* the cookie's name */
-        char *admin_claim;
+        char *admin_claim, *tenant_claim;
     } auth;
     struct {
         char *socket; /* path; NULL for none */

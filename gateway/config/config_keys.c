@@ -76,6 +76,8 @@ static const struct key auth_keys[] = {
     {"cookie", "name of the cookie that may carry a token", TEXT(config, auth.cookie, 128)},
     {"admin_claim", "a token in which this claim is true is an operator's: docs/operations.md 12",
      TEXT(config, auth.admin_claim, 128)},
+    {"tenant_claim", "the claim that names a tenant, the first part of the owner: TENANT/SUB",
+     TEXT(config, auth.tenant_claim, 128)},
 };
 TABLE(auth_table, auth_keys);
 

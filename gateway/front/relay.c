@@ -9,7 +9,7 @@
 #include "gateway/front/http_files.h"
 #include "gateway/front/http_head.h"
 
-/* What the home reads of a head, and what tells who asks. */
+/* Headers that the home reads, those that tell who asks among them. */
 static const char *const relayed[] = {
     "authorization:",
     "cookie:",

@@ -14,7 +14,7 @@
 
 struct pipe;
 
-/* Of the side that has opened a pipe.  None is called from inside the port's functions. */
+/* For the side that has opened a pipe.  None is called from inside the port's functions. */
 struct pipe_user {
     void (*bytes)(void *arg, struct str bytes); /* say so with took when they are out */
     void (*room)(void *arg);                    /* after write said that there is none */

@@ -134,7 +134,7 @@ static void on_socket_closed(uv_handle_t *handle)
     links_handle_gone(l);
 }
 
-/* What waits for the socket is lost with it: its reader is gone. */
+/* Bytes that wait for the socket are lost with it: its reader is gone. */
 static void close_socket(struct pipe *p)
 {
     p->over = true;
@@ -281,7 +281,7 @@ static void take_took(struct pipe *p, uint64_t n)
         give_pipe_room(p);
 }
 
-static void take_end(struct pipe *p)
+static void take_pipe_end(struct pipe *p)
 {
     if (p->user)
         pipe_ended(p);
@@ -305,7 +305,7 @@ bool pipe_take(struct link *k, const struct link_frame *f)
         return true;
     case LINK_END:
         if (p)
-            take_end(p);
+            take_pipe_end(p);
         return true;
     default: return false;
     }
@@ -325,6 +325,6 @@ void pipes_end(struct link *k)
 {
     while (!list_is_empty(&k->all_pipes)) {
         struct on_link *on = list_item(k->all_pipes.next, struct on_link, all);
-        take_end(container_of(on, struct pipe, on));
+        take_pipe_end(container_of(on, struct pipe, on));
     }
 }

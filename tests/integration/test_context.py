@@ -1,10 +1,10 @@
 """context and unlisted: what a chat brings along (PROTOCOL.md 5)."""
 
 import json
-import sqlite3
 
 import pytest
 
+from database import rows_in
 from gateway import Gateway, script_agent
 from holdfast import Client, ids, new_id, program
 
@@ -20,9 +20,8 @@ def history_of(task):
 
 
 def kept(gateway):
-    """How many contexts the database of a stopped gateway keeps."""
-    with sqlite3.connect(gateway.data / "holdfast.db") as database:
-        return database.execute("SELECT count(*) FROM contexts").fetchone()[0]
+    """How many contexts its database keeps."""
+    return rows_in(gateway, "contexts")
 
 
 def test_context_takes_the_place_of_the_stored_history(client):

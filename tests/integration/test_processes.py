@@ -1,11 +1,9 @@
 """Background processes: what they are, what is told of their ends, and that a restart loses none of it."""
 
-import contextlib
 import json
 import os
 import pathlib
 import signal
-import sqlite3
 import subprocess
 import time
 
@@ -13,6 +11,7 @@ import pytest
 
 import commands
 from commands import background, message, notices, process, run, start, terminal, told, turns_of
+from database import rows_in
 from gateway import LATE_S, SCRIPT, Gateway, is_alive, merged, wait_until
 from holdfast import Client, ids, new_id
 
@@ -297,8 +296,7 @@ def test_end_that_a_wait_has_given_is_not_told_again(client):
 
 def n_waiting(gateway):
     """Notices in its store that no turn has taken."""
-    with contextlib.closing(sqlite3.connect(f"file:{gateway.data}/holdfast.db?mode=ro", uri=True)) as db:
-        return db.execute("SELECT count(*) FROM notices").fetchone()[0]
+    return rows_in(gateway, "notices")
 
 
 def test_end_that_a_wait_has_given_is_not_told_by_a_notice_that_waits_since_before_a_restart(own):

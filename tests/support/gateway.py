@@ -200,7 +200,7 @@ class Gateway:
         return json.loads(ready)
 
     def front_says(self, line):
-        """What tests look for may be said by either."""
+        """Tests look in one log for what either says."""
         self.front_log.append(line)
         self.log.append(line)
 
