@@ -33,7 +33,7 @@ scene("files that are picked go with the message, to the agent and over a reload
   const chat = await its.chat({ prepare });
   const { page } = chat;
   const text = Buffer.from("depth: 10,935 m\n");
-  await page.setInputFiles("input[type=file]", [picked("mäp.png", "image/png", PNG), picked("notes.txt", "text/plain", text)]);
+  await page.setInputFiles("#composer input[type=file]", [picked("mäp.png", "image/png", PNG), picked("notes.txt", "text/plain", text)]);
   await page.waitForSelector(there(2));
   await page.waitForSelector("#composer .file canvas:visible");
   await chat.ask("What is in these?");

@@ -129,7 +129,7 @@ const steps = {
   },
   async "attaches a file, loads the page again, and sends it"(day, its) {
     const file = { name: "log.txt", mimeType: "text/plain", buffer: Buffer.from("10,935 m") };
-    await day.desk.page.setInputFiles("input[type=file]", [file]);
+    await day.desk.page.setInputFiles("#composer input[type=file]", [file]);
     await day.desk.page.waitForSelector("#composer .file[data-state=there]");
     await day.desk.page.reload();
     await day.desk.page.waitForSelector("#composer .file[data-state=there]");

@@ -147,14 +147,14 @@ export const states = {
     });
     const picture = { name: "profile.png", mimeType: "image/png", buffer: Buffer.from(drawing) };
     const text = (name) => ({ name, mimeType: "text/csv", buffer: Buffer.from("depth;temperature\n".repeat(900)) });
-    await page.setInputFiles("input[type=file]", [picture, text("soundings.csv")]);
+    await page.setInputFiles("#composer input[type=file]", [picture, text("soundings.csv")]);
     await page.waitForSelector("#composer .file[data-state=there] >> nth=1");
     await chat.ask("Where is the thermocline in this profile?");
     const puppet = await its.stage.puppet();
     puppet.say("Between **38 and 61 m**: the temperature falls by 9 K there, and by 2 K in all that lies below.");
     puppet.exit();
     await chat.waitForStatus("completed");
-    await page.setInputFiles("input[type=file]", [picture, text("soundings-2025.csv")]);
+    await page.setInputFiles("#composer input[type=file]", [picture, text("soundings-2025.csv")]);
     await page.waitForSelector("#composer .file[data-state=there] >> nth=1");
     await page.waitForSelector("#composer canvas:visible");
     await page.waitForSelector(".of-question canvas:visible");

@@ -143,9 +143,11 @@ export function App() {
   };
   return (
     <div id="page" data-side={side || undefined} data-tray={tray || undefined}>
-      <a className="skip" href="#message" onClick={(event) => (event.preventDefault(), write())}>
-        To the message field
-      </a>
+      {!isSignedOut && (
+        <a className="skip" href="#message" onClick={(event) => (event.preventDefault(), write())}>
+          To the message field
+        </a>
+      )}
       <Side
         current={id}
         begin={begin}

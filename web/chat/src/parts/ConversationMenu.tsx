@@ -62,7 +62,7 @@ export function ConversationMenu({ target, gone, share }: Props) {
   };
   return (
     <>
-      <div ref={menu} id="conversation-menu" className="menu" popover="auto" role="group" aria-label={`Conversation ${title}`} onKeyDown={moveFocus}>
+      <div ref={menu} id="conversation-menu" className="menu" popover="auto" role="dialog" aria-label={`Conversation ${title}`} onKeyDown={moveFocus}>
         <button type="button" className="quiet" onClick={opens(rename)}>
           <Icon name="pen" /> Rename
         </button>

@@ -61,7 +61,7 @@ export function QuestionCard({ question, task }: { question: Question; task: Tas
   const choices = choicesOf(question);
   const asks = open && may("answer");
   return (
-    <section className={`question card ${open ? "open" : ""}`} data-input-id={input_id} aria-label="Question">
+    <section className={`question card ${open ? "open" : ""}`} data-input-id={input_id} aria-label={`Question: ${plainly(question.prompt ?? "").slice(0, 80)}`}>
       {shown.prompt !== "" && (
         <div className="prompt">
           <Icon name="question" />
