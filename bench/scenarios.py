@@ -193,6 +193,23 @@ def coalesce(bench, small):
         yield
 
 
+def chain(bench, small):
+    """The cost of the continuity proof: the CPU of the tasks of `many` with it, beside that without it, in turn."""
+    figure = Figure("end to end, 1,000 tasks, with a proof / without: CPU", "s", most=1.05)
+    yield [figure]
+    while True:
+        for _ in range(PAIRS):
+            cpu = {}
+            for proves in (False, True):
+                bench.write_config(chain=proves)
+                with bench.gateway() as server:
+                    cpu[proves] = bench.load(server, "many", tasks=1000, burst=16, events=50 if small else 300)["cpu_s"]
+                bench.discard(server)
+            figure.add(cpu[True], cpu[False])
+        bench.write_config()
+        yield
+
+
 FACES = {"ai_sdk": "AI SDK", "responses": "Responses"}
 
 
@@ -337,7 +354,7 @@ def power(bench, small):
 SCENARIOS = {"journal": journal, "many": many, "fanout": fanout, "replay1k": replay_of(1000),
              "replay10k": replay_of(10000), "cold": cold, "comeback": comeback, "storm": storm,
              "idle": idle, "latency": latency, "cancel": cancel, "coalesce": coalesce, "live": live, "start": start,
-             "faces": faces,
+             "faces": faces, "chain": chain,
              "power": power}
 REPLAYS = ["replay1k", "replay10k", "cold"]
 QUICK = [name for name in SCENARIOS if name not in ("replay10k", "idle", "latency")]

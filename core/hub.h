@@ -80,7 +80,8 @@ struct hub_options {
     /* Appends a token with these claims (members without braces), signed with the gateway's own
      * key; NULL: it has none, and nothing can be shared. */
     bool (*sign)(void *arg, struct str claims, struct buf *out);
-    void *arg; /* of these */
+    void *arg;                    /* of these */
+    chain_digest_fn chain_digest; /* NULL: tasks have no continuity proof */
     /* The way to owners who are served elsewhere; NULL: all are served here. */
     const struct home_port *home;
     /* Appends a file of the time zone database (proto/tz.h); NULL: there is only UTC. */
@@ -127,6 +128,10 @@ enum not_resumed {
         N_NOT_RESUMED
 };
 
+/* Why a task had to go on: its gateway was started again, or its owner came from another one. */
+enum resumed_why { RESUMED_RESTART, RESUMED_TAKEOVER, N_RESUMED_WHYS };
+const char *resumed_why_name(enum resumed_why why);
+
 enum schedule_outcome { SCHEDULE_STARTED, SCHEDULE_MISSED, SCHEDULE_REFUSED, N_SCHEDULE_OUTCOMES };
 
 /* Counters by a name of which there are few; the last counts all further ones, as "other". */
@@ -147,8 +152,8 @@ struct hub_stats {
     uint64_t limit_hits[N_LIMITS];
     uint64_t requests[N_VERBS];  /* carried out, well or not */
     uint64_t refusals[N_ERRORS]; /* requests that got an error, by its code; [ERR_NONE]: none */
-    struct hub_count resumed[HUB_COUNTS];         /* by the agent's kind */
-    struct hub_count unknown_effects[HUB_COUNTS]; /* by the tool */
+    struct hub_count resumed[N_RESUMED_WHYS][HUB_COUNTS]; /* by the agent's kind */
+    struct hub_count unknown_effects[HUB_COUNTS];         /* by the tool */
     uint64_t not_resumed[N_NOT_RESUMED];
     uint64_t schedule_runs[N_SCHEDULE_OUTCOMES];
     uint64_t retracted_bytes; /* of text */
@@ -212,6 +217,8 @@ struct hub {
     bool abandoned;    /* nothing starts any more */
     bool closing;      /* in hub_done: the port is closed */
     struct slots open; /* their owners are served: everything from earlier runs is repaired */
+    unsigned
+        n_restores; /* the first is of what a gateway of this name left, later ones of others' */
     struct hub_stats stats;
 };
 

@@ -389,6 +389,7 @@ static void restore_begin(struct hub *h, const struct slots *slots,
 {
     struct restore *r = xcalloc(sizeof *r);
     *r = (struct restore){.hub = h, .slots = *slots, .ready = ready, .arg = arg};
+    h->n_restores++;
     for (size_t i = 0; i < countof(slots->bits); i++)
         h->open.bits[i] &= ~slots->bits[i];
     ask_revoked(r);

@@ -111,9 +111,9 @@ static void tasks_resumed(struct server *s, struct buf *out, const char *name)
                             strcmp(s->agents[j].ops->kind, s->agents[i].ops->kind) == 0);
         const char *kind = s->agents[i].ops->kind;
         n += !seen;
-        if (!seen)
-            buf_putf(out, "%s{kind=\"%s\",why=\"restart\"} %" PRIu64 "\n", name, kind,
-                     hub_count_of(s->hub.stats.resumed, kind));
+        for (enum resumed_why w = 0; !seen && w < N_RESUMED_WHYS; w++)
+            buf_putf(out, "%s{kind=\"%s\",why=\"%s\"} %" PRIu64 "\n", name, kind,
+                     resumed_why_name(w), hub_count_of(s->hub.stats.resumed[w], kind));
     }
     if (n == 0)
         metrics_put(out, name, "{kind=\"react\",why=\"restart\"}", 0);

@@ -5,6 +5,7 @@
 #include "gateway/audited.h"
 #include "gateway/auth/jwks.h"
 #include "gateway/cluster/cluster.h"
+#include "gateway/front/tenants.h"
 #include "gateway/traces/traces.h"
 
 void metrics_requests(struct server *s, struct buf *out, const char *name)
@@ -109,7 +110,39 @@ static void jwks_age(struct server *s, struct buf *out, const char *name)
     buf_putf(out, "%s %.3f\n", name, age < 0 ? -1 : (double)age / 1000);
 }
 
+/* --- tenants ---------------------------------------------------------------------------------- */
+
+static void put_tenant(struct buf *out, const char *name, struct str tenant, uint64_t value)
+{
+    buf_putf(out, "%s{tenant=\"", name);
+    for (size_t i = 0; i < tenant.n; i++) {
+        if (tenant.p[i] == '"' || tenant.p[i] == '\\')
+            buf_putc(out, '\\');
+        buf_putc(out, tenant.p[i]);
+    }
+    buf_putf(out, "\"} %" PRIu64 "\n", value);
+}
+
+static void tenant_connections(struct server *s, struct buf *out, const char *name)
+{
+    struct tenant_use rows[TENANTS_SHOWN + 1];
+    size_t n = tenants_count(&s->front, rows);
+    for (size_t i = 0; i < n; i++)
+        put_tenant(out, name, rows[i].name, rows[i].connections);
+}
+
+static void tenant_tasks(struct server *s, struct buf *out, const char *name)
+{
+    struct tenant_use rows[TENANTS_SHOWN + 1];
+    size_t n = tenants_count(&s->front, rows);
+    for (size_t i = 0; i < n; i++)
+        put_tenant(out, name, rows[i].name, rows[i].tasks);
+}
+
 const struct metric more_metrics[] = {
+    {"holdfast_tenant_connections", GAUGE,
+     "Connections and event streams now, by tenant (auth.tenant_claim).", tenant_connections},
+    {"holdfast_tenant_tasks", GAUGE, "Live tasks, by tenant (auth.tenant_claim).", tenant_tasks},
     {"holdfast_auth_key_fetches_total", COUNTER, "Fetches of auth.jwks_url, by outcome.",
      jwks_fetches},
     {"holdfast_auth_keys_age_seconds", GAUGE,

@@ -104,6 +104,7 @@ struct request {
     /* resume */
     uint64_t after;
     bool coalesce;
+    uint64_t rollup_ms;      /* also chat, open; 0: each event by itself */
     bool tree;               /* cancel */
     bool follow;             /* open */
     struct str content;      /* send */

@@ -642,7 +642,7 @@ async def try_schedules(world):
 
 
 def try_narrowed(world):
-    """Who has a token of the owner for another conversation sees as little as a stranger."""
+    """A token of the owner for another conversation sees as little as a stranger."""
     token, other, bad = world.share(), world.other, world.bad
     if token is None:
         return

@@ -468,7 +468,7 @@ void react_calls_put(const struct react_calls *c, struct buf *out)
 }
 
 /* A text, or an array of it and its images. */
-static void put_content(const struct react_call *call, struct buf *out)
+static void put_result_output(const struct react_call *call, struct buf *out)
 {
     if (!call->images.len) {
         js_put_field(out, "content", buf_str(&call->output));
@@ -486,7 +486,7 @@ void react_calls_put_results(struct react_calls *c, struct talk *talk)
     for (size_t i = 0; i < c->n; i++) {
         talk_begin(talk, TALK_TOOL);
         js_put_field(&talk->json, "tool_call_id", str_of(c->list[i]->id));
-        put_content(c->list[i], &talk->json);
+        put_result_output(c->list[i], &talk->json);
         talk_end(talk, false);
     }
 }

@@ -27,7 +27,7 @@
 #define MAX_EXPIRY 253402300799LL /* the last second of the year 9999 */
 
 struct auth {
-    char *issuer, *audience, *cookie, *admin_claim;
+    char *issuer, *audience, *cookie, *admin_claim, *tenant_claim;
     struct jwt_key guest_key; /* without a secret: guests are not served */
     struct jwt_key own_key;   /* of shares and handovers; without a secret: there are none */
     bool has_keys;            /* of somebody else: guests have names of their own */
@@ -87,6 +87,7 @@ struct auth *auth_open(const struct config *config, const char *data_dir, struct
     auth->issuer = auth_copy(config->auth.issuer);
     auth->audience = auth_copy(config->auth.audience);
     auth->admin_claim = auth_copy(config->auth.admin_claim);
+    auth->tenant_claim = auth_copy(config->auth.tenant_claim);
     auth->cookie = auth_copy(config->auth.cookie);
     auth->has_keys = n_keys > 0 || config->auth.jwks_url;
     auth->n_keys = n_keys;
@@ -118,6 +119,7 @@ void auth_close(struct auth *auth)
     free(auth->issuer);
     free(auth->audience);
     free(auth->admin_claim);
+    free(auth->tenant_claim);
     free(auth->cookie);
     free(auth);
 }
@@ -204,22 +206,54 @@ static const char *check_times(const struct js_doc *claims, int64_t now_s, int64
     return from > now_s + TOKEN_LEEWAY_S ? "token is not valid yet" : NULL;
 }
 
-static const char *take_owner(const struct js_doc *claims, struct identity *ret)
+/* The tenant of an owner TENANT/SUB; 0: it is no such one. */
+static size_t tenant_size(struct str owner)
 {
-    uint32_t sub = js_get(claims, 0, "sub");
-    struct buf owner = {0};
+    const char *slash = owner.n ? memchr(owner.p, '/', owner.n) : NULL;
+    return slash ? (size_t)(slash - owner.p) : 0;
+}
 
-    if (sub && js_type(claims, sub) == JS_STRING)
-        js_value(claims, sub, &owner);
+static bool is_tenant(struct str text)
+{
+    return text.n <= MAX_TENANT && auth_is_owner(text) && !memchr(text.p, '/', text.n);
+}
+
+static void put_claim(const struct js_doc *claims, const char *name, struct buf *out)
+{
+    uint32_t node = js_get(claims, 0, name);
+    if (node && js_type(claims, node) == JS_STRING)
+        js_value(claims, node, out);
+}
+
+/* TENANT/SUB: a tenant has no slash, so no two pairs make one owner. */
+static const char *put_tenant(const struct auth *auth, const struct js_doc *claims,
+                              struct buf *owner)
+{
+    put_claim(claims, auth->tenant_claim, owner);
+    if (!is_tenant(buf_str(owner)))
+        return "the tenant must be a text of 1 to 64 bytes without controls and slashes";
+    buf_putc(owner, '/');
+    return NULL;
+}
+
+static const char *take_owner(const struct auth *auth, bool has_tenant, const struct js_doc *claims,
+                              struct identity *ret)
+{
+    struct buf owner = {0};
+    const char *wrong = has_tenant ? put_tenant(auth, claims, &owner) : NULL;
+    size_t before = owner.len;
+
+    put_claim(claims, "sub", &owner);
     struct str text = buf_str(&owner);
-    bool good = auth_is_owner(text);
-    if (good) {
+    if (!wrong && (text.n == before || !auth_is_owner(text)))
+        wrong = "sub must be a text of 1 to 255 bytes without controls";
+    if (!wrong) {
         memcpy(ret->owner, text.p, text.n);
         ret->owner[text.n] = '\0';
         ret->owner_len = text.n;
     }
     buf_done(&owner);
-    return good ? NULL : "sub must be a text of 1 to 255 bytes without controls";
+    return wrong;
 }
 
 /* A claim that narrows, or names an actor; jti counts in our own tokens alone. */
@@ -259,7 +293,7 @@ static const char *check_claims(const struct auth *auth, const struct jwt_key *k
         return "wrong issuer";
     if (!is_guest && !is_own && auth->audience && !has_audience(claims, auth->audience))
         return "wrong audience";
-    wrong = take_owner(claims, ret);
+    wrong = take_owner(auth, auth->tenant_claim && !is_guest && !is_own, claims, ret);
     if (wrong)
         return wrong;
     if (!take_rights(claims, ret))
@@ -367,8 +401,11 @@ static void write_token(const struct auth *auth, const struct jwt_key *key, stru
     bool is_guest = key == &auth->guest_key;
     const char *issuer = issuer_of(auth, key);
 
+    size_t n = auth->tenant_claim && !is_guest ? tenant_size(sub) : 0;
     buf_putc(&claims, '{');
-    js_put_field(&claims, "sub", sub);
+    if (n)
+        js_put_field(&claims, auth->tenant_claim, (struct str){sub.p, n});
+    js_put_field(&claims, "sub", n ? str_from(sub, n + 1) : sub);
     if (issuer)
         js_put_field(&claims, "iss", str_of(issuer));
     if (!is_guest && auth->audience)
@@ -399,6 +436,12 @@ static const char *new_guest(const struct auth *auth, int64_t wall_ms, struct id
     return NULL;
 }
 
+static bool names_tenant(struct str owner)
+{
+    size_t n = tenant_size(owner);
+    return n > 0 && n + 1 < owner.n && is_tenant((struct str){owner.p, n});
+}
+
 /* When keys are configured, the gateway's own speaks for guests alone. */
 static const struct jwt_key *signing_key(const struct auth *auth)
 {
@@ -419,6 +462,8 @@ bool auth_token(const struct auth *auth, struct str sub, int64_t ttl_s, int64_t 
         wrong = "there is no HS256 key to sign with";
     else if (!auth_is_owner(sub))
         wrong = "the name must be a text of 1 to 255 bytes without controls";
+    else if (key != &auth->guest_key && auth->tenant_claim && !names_tenant(sub))
+        wrong = "the name must be TENANT/NAME, because of auth.tenant_claim";
     else if (key != &auth->guest_key && is_guest_name(sub))
         wrong = "a name that begins with \"" GUEST_PREFIX "\" is a guest's";
     else if (ttl_s < 1 || ttl_s > MAX_EXPIRY - now)

@@ -18,6 +18,7 @@ struct auth;
 struct jwks;
 
 #define GUEST_PREFIX "guest-"
+#define MAX_TENANT 64 /* bytes; an owner with one is TENANT/SUB (auth.tenant_claim) */
 #define UNKNOWN_GUEST \
     "unknown guest" /* begins the error for a client that may start anew without a token */
 
@@ -48,9 +49,9 @@ struct str auth_cookie(const struct auth *auth, struct str cookie_header);
 bool auth_is_owner(struct str text);
 bool auth_serves_guests(const struct auth *auth);
 
-/* Appends a token for sub, signed with the first HS256 key or, when no keys are configured, with
- * the gateway's own.  False with a sentence in ret_error when there is no key to sign with or sub
- * may not be an owner. */
+/* Appends a token for sub, an owner (with its tenant), signed with the first HS256 key or, when no
+ * keys are configured, with the gateway's own.  False with a sentence in ret_error when there is no
+ * key to sign with or sub may not be an owner. */
 bool auth_token(const struct auth *auth, struct str sub, int64_t ttl_s, int64_t wall_ms,
                 struct buf *out, char ret_error[128]) MUST_USE;
 

@@ -217,7 +217,7 @@ struct config {
         char *jwks_url; /* NULL for none */
         char *issuer, *audience;
         char *cookie; /* the cookie's name */
-        char *admin_claim;
+        char *admin_claim, *tenant_claim;
     } auth;
     struct {
         char *socket; /* path; NULL for none */
@@ -243,6 +243,7 @@ struct config {
         char *url_file;
         uint32_t replay_cache_mib;
         uint32_t retry_s;
+        bool chain; /* tasks end with a continuity proof */
     } store;
     struct {
         char *node; /* this one's name */

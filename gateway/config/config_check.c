@@ -239,6 +239,8 @@ static void check_jwks(const struct config *c, struct faults *f)
 static void check_auth(struct config *c, struct faults *f)
 {
     check_jwks(c, f);
+    if (c->auth.tenant_claim && !config_has_keys(c))
+        fault(f, "auth.tenant_claim", "is for tokens of auth.keys or auth.jwks_url: give one");
     for (size_t i = 0; i < c->auth.n_keys; i++)
         check_key(c, i, f);
     if (c->auth.cookie && !is_cookie_name(c->auth.cookie))

@@ -76,6 +76,8 @@ static const struct key auth_keys[] = {
     {"cookie", "name of the cookie that may carry a token", TEXT(config, auth.cookie, 128)},
     {"admin_claim", "a token in which this claim is true is an operator's: docs/operations.md 12",
      TEXT(config, auth.admin_claim, 128)},
+    {"tenant_claim", "the claim that names a tenant, the first part of the owner: TENANT/SUB",
+     TEXT(config, auth.tenant_claim, 128)},
 };
 TABLE(auth_table, auth_keys);
 
@@ -245,6 +247,8 @@ static const struct key store_keys[] = {
     {"replay_cache_mib", "memory for replayed events",
      INT(config, store.replay_cache_mib, 0, 1048576, 64)},
     {"retry_s", "how long to retry a failing commit", INT(config, store.retry_s, 0, 3600, 30)},
+    {"chain", "whether the end of a task proves its events, by a chain of SHA-256",
+     BOOL(config, store.chain)},
 };
 TABLE(store_table, store_keys);
 

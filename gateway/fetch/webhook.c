@@ -269,7 +269,7 @@ static void webhook_on_head(void *user, const struct fetch_head *head)
 static const struct fetch_events webhook_events = {webhook_on_head, webhook_on_bytes,
                                                    webhook_on_done};
 
-/* What the message says of its task's trace; NULL: nothing. */
+/* The trace of its task, as the message says it; NULL: it says none. */
 static const struct trace_context *message_trace(struct js_doc *doc, struct str message,
                                                  struct trace_context *to, char *room)
 {

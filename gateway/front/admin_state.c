@@ -11,6 +11,7 @@
 #include "gateway/cluster/cluster.h"
 #include "gateway/front/address.h"
 #include "gateway/front/lws_quirks.h"
+#include "gateway/front/tenants.h"
 #include "gateway/front/ws.h"
 
 #define MOST_WATCHERS 16
@@ -172,6 +173,21 @@ static void put_limits(const struct front *f, struct buf *out)
     buf_putc(out, ']');
 }
 
+static void put_tenants(struct front *f, struct buf *out)
+{
+    struct tenant_use rows[TENANTS_SHOWN + 1];
+    size_t n = tenants_count(f, rows);
+    buf_puts(out, ",\"tenants\":[");
+    for (size_t i = 0; i < n; i++) {
+        buf_puts(out, i ? ",{" : "{");
+        js_put_field(out, "tenant", rows[i].name);
+        js_put_int(out, "connections", (int64_t)rows[i].connections);
+        js_put_int(out, "tasks", (int64_t)rows[i].tasks);
+        buf_putc(out, '}');
+    }
+    buf_putc(out, ']');
+}
+
 static void put_lists(struct exchange *x, struct buf *out)
 {
     struct front *f = x->front;
@@ -201,6 +217,7 @@ static void state_put(struct exchange *x, struct buf *out)
     js_put_int(out, "at", f->hub->clock.wall_ms);
     put_nodes(f, out);
     put_limits(f, out);
+    put_tenants(f, out);
     put_lists(x, out);
     js_put_field(out, "metrics", buf_str(&metrics));
     buf_putc(out, '}');

@@ -281,7 +281,7 @@ static void take_took(struct pipe *p, uint64_t n)
         give_pipe_room(p);
 }
 
-static void take_end(struct pipe *p)
+static void take_pipe_end(struct pipe *p)
 {
     if (p->user)
         pipe_ended(p);
@@ -305,7 +305,7 @@ bool pipe_take(struct link *k, const struct link_frame *f)
         return true;
     case LINK_END:
         if (p)
-            take_end(p);
+            take_pipe_end(p);
         return true;
     default: return false;
     }
@@ -325,6 +325,6 @@ void pipes_end(struct link *k)
 {
     while (!list_is_empty(&k->all_pipes)) {
         struct on_link *on = list_item(k->all_pipes.next, struct on_link, all);
-        take_end(container_of(on, struct pipe, on));
+        take_pipe_end(container_of(on, struct pipe, on));
     }
 }

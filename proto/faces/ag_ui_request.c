@@ -87,8 +87,8 @@ static const char *ag_ui_read_file(const struct js_doc *d, uint32_t part, struct
 
 /* The text of a message's content, a string or an array of parts, whose texts are joined by
  * newlines; and its parts, when that is not NULL.  NULL, or what is wrong with a part. */
-static const char *put_content(const struct js_doc *d, uint32_t message, struct buf *out,
-                               struct face_parts *parts)
+static const char *ag_ui_put_content(const struct js_doc *d, uint32_t message, struct buf *out,
+                                     struct face_parts *parts)
 {
     uint32_t content = js_get(d, message, "content");
     const char *wrong = NULL;
@@ -157,7 +157,7 @@ static void put_told(const struct js_doc *d, uint32_t message, struct buf *out)
 {
     struct buf content = {0};
     const char *role = context_role(d, message);
-    (void)put_content(d, message, &content, NULL);
+    (void)ag_ui_put_content(d, message, &content, NULL);
     if (role && content.len)
         put_role(out, role, buf_str(&content));
     buf_done(&content);
@@ -280,7 +280,7 @@ static bool read_messages(struct reader *in)
     read_place_of(in, messages, last);
     struct face_parts parts = {0};
     size_t begin = in->memory->len;
-    const char *wrong = put_content(in->doc, last, in->memory, &parts);
+    const char *wrong = ag_ui_put_content(in->doc, last, in->memory, &parts);
     in->r->message = since(in, begin);
     begin = in->memory->len;
     face_parts_end(&parts, in->memory);

@@ -76,7 +76,7 @@ const steps = {
     const address = await day.desk.page.evaluate(() => window.copied);
     await day.desk.page.keyboard.press("Escape");
     Object.assign(day, await phoneOf(its, address));
-    await day.phone.page.click("#arrival button:text-is('Go on here')");
+    await day.phone.page.click("#arrival button:text-is('Continue here')");
     await list(day.phone);
     await day.phone.page.click(`${row} a`);
     await answerIs(day.phone, "Deep – very deep");

@@ -1,6 +1,7 @@
 // sharing.test.mjs -- a conversation for others by a link, and one's own on another device by a code.
 
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import decode from "../../web/chat/node_modules/qr/decode.js";
 import { scene } from "./support/scene.mjs";
 
@@ -101,7 +102,7 @@ scene("a code brings one's conversations to another device, once, and that devic
   await phone.page.goto(address);
   await phone.page.waitForSelector("#arrival button");
   await phone.page.waitForFunction(() => document.querySelector("#arrival").textContent.includes("own 1 conversation"));
-  await phone.page.click("#arrival button:text-is('Go on here')");
+  await phone.page.click("#arrival button:text-is('Continue here')");
   await phone.page.waitForSelector("#composer");
   assert.equal(new URL(phone.page.url()).hash, "");
   await phone.page.click("#menu");
@@ -114,7 +115,7 @@ scene("a code brings one's conversations to another device, once, and that devic
   await phone.waitForText("Deep – very indeed");
 
   const other = await its.chat({ hash: new URL(address).hash });
-  await other.page.click("#arrival button:text-is('Go on here')");
+  await other.page.click("#arrival button:text-is('Continue here')");
   await other.page.waitForSelector("#arrival [role=alert]:has-text('good no more')");
   assert.match(its.faults.pop(), /404 .*\/v1\/handover\/token/); // the browser itself says that
 
@@ -124,4 +125,32 @@ scene("a code brings one's conversations to another device, once, and that devic
   await phone.page.waitForSelector("#conversations a:has-text('Mine')", { state: "attached" });
   assert.equal(await phone.page.locator("#conversations a:has-text('How deep')").count(), 0);
   puppet.exit();
+});
+
+scene("a conversation is saved whole, and taken in by somebody else; a file that is none says why", async (its) => {
+  const { chat, puppet } = await its.asked();
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  const download = chat.page.waitForEvent("download");
+  await chat.page.click("#more");
+  await chat.page.click("#conversation-menu button:text-is('Save everything')");
+  const file = await download;
+  assert.equal(file.suggestedFilename(), "How deep is the sea.jsonl");
+  const buffer = await readFile(await file.path());
+  assert.ok(String(buffer).includes('"event":"task.completed"'), "with its events");
+
+  const other = await its.chat({ profile: await its.profile() });
+  await other.waitForState("live");
+  const take = (name, bytes) =>
+    other.page.setInputFiles("#side footer input[type=file]", { name, mimeType: "application/x-ndjson", buffer: bytes });
+  await take("none.jsonl", Buffer.from("{no\n"));
+  await other.page.waitForSelector("#side footer [role=alert]:has-text('none.jsonl: ')");
+  assert.match(its.faults.pop(), / 400 .*\/v1\/import/);
+  await take("saved.jsonl", buffer);
+  await other.waitForText("Deep – very");
+  await other.waitForText("How deep is the sea?", "#title");
+  await other.ask("And how wide?");
+  const next = await its.stage.puppet();
+  assert.deepEqual(next.run.history?.map(({ content }) => content) ?? [], ["How deep is the sea?", "Deep – very"]);
+  next.exit();
 });

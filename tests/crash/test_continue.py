@@ -161,12 +161,29 @@ class World:
             with open(f"{self.model.folder}/{who}", encoding="utf-8") as file:
                 assert sorted(file.read().split()) == numbers, f"{who}: a command ran twice, or not at all"
             self.model.check(who)
+        self.check_other_ways(client, task, events)
         record = client.task(task)
         withdrawn = [e for e in of("task.resumed") if "retracts" in e["data"]]
         assert record.get("retracted", []) == [[e["data"]["retracts"], e["seq"]] for e in withdrawn]
         self.resumed += len(of("task.resumed"))
         self.planned += sum("planned" in e["data"] for e in of("task.resumed"))
         self.retracted += len(withdrawn)
+
+    def check_other_ways(self, client, task, events):
+        """Coalesced, no line has texts of both sides of a border; as server-sent events it is the same."""
+        merged = client.replay(task, 0, coalesce=True)
+        borders = [e["data"]["retracts"] for e in events if "retracts" in e["data"]]
+        assert said(merged) == said(events)
+        assert not [e for e in merged for n in borders if e.get("from", e["seq"]) <= n < e["seq"]]
+        status, _, body = self.gateway.http(
+            "GET", f"/v1/conversations/{task['conversation_id']}/tasks/{task['task_id']}/events",
+            headers={"Authorization": f"Bearer {self.token}"})
+        blocks = [dict(line.split(": ", 1) for line in block.splitlines() if ": " in line)
+                  for block in body.decode().split("\n\n")]
+        told = [(int(b["id"]), b["event"], json.loads(b["data"])) for b in blocks if "id" in b]
+        assert status == 200 and [(seq, name) for seq, name, _ in told] == [(e["seq"], e["event"]) for e in events]
+        assert [e["data"] for e in events if e["event"] == "task.resumed"] == [
+            data.get("data", data) for _, name, data in told if name == "task.resumed"]
 
     def dies(self, tasks, end):
         """Starts the round's tasks and runs end() beside them; the gateway is gone after it."""

@@ -137,7 +137,7 @@ def test_broken_connection_is_resumed_and_starts_nothing_twice(chat, gateway):
 
 
 def test_text_that_a_restart_withdraws_is_told_and_said_anew(tmp_path):
-    """What is printed stays, on a line of its own; the answer follows whole."""
+    """The printed text stays, on a line of its own; the answer follows whole."""
     with contextlib.closing(m.ModelServer()) as model, Gateway({
             "models": [{"name": "m", "base_url": model.url + "/v1", "model": "m"}],
             "agents": [{"name": "a", "kind": "react", "model": "m"}]}, listen=f"127.0.0.1:{free_port()}") as gateway:

@@ -1,13 +1,14 @@
-"""A reader of a face that takes nothing costs a cursor, not a queue; and when it reads, it gets all of it."""
+"""A reader of a face that takes nothing costs a cursor, not a queue; and when it reads, it gets all of it.  A stream that
+is cut before its last message has no clean end."""
 
-import base64
 import http.client
 import json
 import socket
 
 import pytest
 
-from gateway import SANITIZE, Gateway, wait_until
+from faces import SOCKETS, STREAMS, filled, head_of
+from gateway import SANITIZE, Gateway, run, wait_until
 from holdfast import Client, ids, program
 from wire import TEXT, Wire
 
@@ -17,55 +18,13 @@ SIZE = sum(len(str(n)) + 1 + BYTES for n in range(1, N + 1))
 UNPACED = {"limits": {"requests_per_second": 100_000, "burst": 100_000}}
 
 
-def acp(method, id, **params):
-    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
-
-
-# path, the frames that ask for a conversation's last turn, the text in a frame
-SOCKETS = {
-    "AI SDK": ("/v1/ai?", [{"type": "resume", "requestId": "r", "id": "c", "headers": {}, "body": {}}],
-               lambda frame: frame.get("chunk", {}).get("delta", "")),
-    "ACP": ("/v1/acp?", [acp("initialize", 0, protocolVersion=1), acp("session/load", 1, sessionId="c", cwd="/", mcpServers=[])],
-            lambda frame: frame["params"]["update"]["content"]["text"]
-            if frame.get("params", {}).get("update", {}).get("sessionUpdate") == "agent_message_chunk" else ""),
-}
-
-
-RESULT = {"jsonrpc": "2.0", "id": 1, "method": "tasks/result", "params": {"taskId": "{id}", "_meta": {"progressToken": 1}}}
-COMPLETION = {"model": "script", "stream": True, "conversation": "c", "messages": [{"role": "user", "content": "{message}"}]}
-
-
-def delta(said):
-    return said["choices"][0]["delta"].get("content") or "" if said.get("choices") else ""
-
-
-def a2a_text(said):  # all of it is one artifact in one task, and what follows comes in pieces
-    artifacts = said.get("task", {}).get("artifacts", []) or [said.get("artifactUpdate", {}).get("artifact", {})]
-    return "".join(part["text"] for artifact in artifacts for part in artifact.get("parts", []))
-
-
-# method, path, body, the text in a message
-STREAMS = {
-    "AI SDK": ("GET", "/v1/ai/chat/c/stream", "", lambda said: said.get("delta", "")),
-    "Responses": ("GET", "/v1/responses/resp_{id}?stream=true", "",
-                  lambda said: said["delta"] if said["type"] == "response.output_text.delta" else ""),
-    "AG-UI": ("GET", "/v1/ag-ui/script/c", "", lambda said: said.get("delta", "")),
-    "Chat Completions": ("POST", "/v1/chat/completions", json.dumps(COMPLETION), delta),
-    "A2A": ("POST", "/v1/a2a/script/tasks/{id}:subscribe", "", a2a_text),
-    "Durable Streams": ("GET", "/v1/stream/c/{task}?offset=-1&live=sse", "", lambda said: "".join(
-        event["data"]["text"] for event in said if event["event"] == "token") if isinstance(said, list) else ""),
-    "MCP": ("POST", "/v1/mcp", json.dumps(RESULT), lambda said: said.get("params", {}).get("message", "")),
-}
-
-
 @pytest.fixture(scope="module")
 def told():
     with Gateway(UNPACED) as gateway, Client(gateway) as client:
         gateway.said = program({"flood": N, "bytes": BYTES}, {"hang": 1})
         task = client.chat(gateway.said, conversation="c", request_key="flood", agent="script")
         wait_until(lambda: client.call("task", **ids(task))["task"]["head"] > N, "the flood on disk")
-        gateway.one_id = base64.urlsafe_b64encode(b"c").decode().rstrip("=") + "." + task["task_id"]
-        gateway.task = task["task_id"]
+        gateway.task = task
         yield gateway, client
         client.call("cancel", **ids(task))
 
@@ -74,6 +33,7 @@ def told():
 def test_reader_that_takes_nothing_costs_a_cursor(told, face):
     gateway, client = told
     path, frames, text_of = SOCKETS[face]
+    path = filled(path, gateway.task, gateway.said)
     heap = gateway.heap()
     wires = [Wire(gateway, path=f"{path}token={client.token}", headers={"Sec-WebSocket-Protocol": None}, rcvbuf=4096)
              for _ in range(20)]
@@ -93,13 +53,14 @@ def test_reader_that_takes_nothing_costs_a_cursor(told, face):
         wire.close()
 
 
-def deaf(gateway, method, path, body, headers):
-    """A request whose answer nobody reads."""
+def asked(gateway, method, path, body, headers, rcvbuf=None):
     sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    if rcvbuf:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
     sock.connect((gateway.host, gateway.port))
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    sock.sendall(f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{head}\r\n{body}".encode())
+    sock.sendall(f"{method} {path} HTTP/1.1\r\nHost: {gateway.host}:{gateway.port}\r\n"
+                 f"Content-Length: {len(body)}\r\n{head}\r\n{body}".encode())
     return sock
 
 
@@ -107,12 +68,12 @@ def deaf(gateway, method, path, body, headers):
 def test_stream_that_nobody_reads_costs_a_cursor(told, face):
     gateway, client = told
     method, path, body, text_of = STREAMS[face]
-    path = path.replace("{id}", gateway.one_id).replace("{task}", gateway.task)
-    body = body.replace("{id}", gateway.one_id).replace('"{message}"', json.dumps(gateway.said))
-    headers = {"Authorization": f"Bearer {client.token}", "Content-Type": "application/json", "Idempotency-Key": "flood",
-               "Accept": "application/json, text/event-stream"}
+    path, body = (filled(text, gateway.task, gateway.said) for text in (path, body))
+    headers = head_of(client)
     heap = gateway.heap()
-    socks = [deaf(gateway, method, path, body, headers) for _ in range(5)]
+    socks = [asked(gateway, method, path, body, headers, rcvbuf=4096) for _ in range(5)]
+    for sock in socks:
+        assert sock.recv(15) == b"HTTP/1.1 200 OK"  # and nobody reads on
     connection = http.client.HTTPConnection(gateway.host, gateway.port)
     connection.request(method, path, body or None, headers)
     n = 0
@@ -130,3 +91,71 @@ def test_stream_that_nobody_reads_costs_a_cursor(told, face):
     for sock in socks:
         sock.close()
     connection.close()
+
+
+# ------------------------------------------------------------------ a cut has no clean end
+
+
+@pytest.fixture(scope="module")
+def running():
+    """One turn that runs, of an owner who is thrown out by the operator again and again."""
+    with Gateway(UNPACED) as gateway, Client(gateway) as client:
+        gateway.said = program({"token": "said"}, {"hang": 1})
+        gateway.task = client.chat(gateway.said, conversation="c", request_key="flood", agent="script")
+        wait_until(lambda: client.call("task", **ids(gateway.task))["task"]["head"] >= 3, "the text on disk")
+        yield gateway, client
+
+
+def kick(gateway, client):
+    files = ["--config", str(gateway.folder / "config.json"), "--data", str(gateway.data)]
+    done = run("admin", *files, "kick", client.owner)
+    assert done.returncode == 0, done.stderr
+
+
+def raw(sock, until):
+    """All that comes until the bytes are there, or, with None, to the end of the connection."""
+    sock.settimeout(30)
+    got = b""
+    while until is None or until not in got:
+        try:
+            some = sock.recv(65536)
+        except ConnectionResetError:
+            some = b""
+        if not some:
+            assert until is None, got
+            return got
+        got += some
+    return got
+
+
+@pytest.mark.parametrize("face", STREAMS)
+def test_stream_that_is_cut_has_no_last_chunk(running, face):
+    gateway, client = running
+    method, path, body, _ = STREAMS[face]
+    path, body = (filled(text, gateway.task, gateway.said) for text in (path, body))
+    sock = asked(gateway, method, path, body, head_of(client))
+    got = raw(sock, b"said")
+    assert b"transfer-encoding: chunked" in got.lower()
+    kick(gateway, client)
+    got += raw(sock, None)
+    assert not got.endswith(b"0\r\n\r\n")
+    sock.close()
+
+
+@pytest.mark.parametrize("face", SOCKETS)
+def test_socket_that_is_cut_says_no_end(running, face):
+    gateway, client = running
+    path, frames, text_of = SOCKETS[face]
+    wire = Wire(gateway, path=f"{filled(path, gateway.task, gateway.said)}token={client.token}",
+                headers={"Sec-WebSocket-Protocol": None})
+    for frame in frames:
+        wire.text(json.dumps(frame))
+    said = ""
+    while said != "said":
+        said += text_of(json.loads(wire.until(TEXT)))
+    kick(gateway, client)
+    rest = []
+    while (payload := wire.until(TEXT)) is not None:
+        rest.append(payload.decode())
+    assert not [text for text in rest if "completed" in text or '"end"' in text or "turn_ended" in text], rest
+    wire.close()

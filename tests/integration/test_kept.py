@@ -1,12 +1,16 @@
 """Exec agents that are kept: what ends them, what does not, and who is told (PROTOCOL.md 3 and 8)."""
 
+import contextlib
 import os
 import random
+import signal
 import sys
+import threading
 import time
 
 import pytest
 
+import model_server as m
 from continuing import SEED, Round, begun, clean, lasting
 from gateway import LATE_S, SCALE, Gateway, processes_with, run, script_agent, wait_until
 from holdfast import Client, ids, names, text_of
@@ -177,6 +181,38 @@ def test_question_and_call_survive_many_restarts():
             gateway.kill()
             gateway.start()
         assert [record["status"] for record in current.finish()] == ["completed"]
+        clean(gateway)
+
+
+def test_metrics_and_the_log_say_what_a_restart_did():
+    """One program goes on, the holder of another is killed meanwhile, and a model's half turn is withdrawn."""
+    with contextlib.closing(m.ModelServer()) as model, Gateway({
+            "models": [{"name": "m", "base_url": model.url + "/v1", "model": "m"}],
+            "agents": [script_agent(default=True), {"name": "react", "kind": "react", "model": "m"}]}, lasting=True) as gateway:
+        model.script = [[m.head(), m.text("hälf"), threading.Event()]]
+        with Client(gateway) as client:
+            token = client.token
+            tasks = lives, dies, half = client.chat(*HANG), client.chat(*HANG), client.chat("go", agent="react")
+            for task in tasks:
+                client.event(task, "token")
+        gateway.kill()
+        holder, = (pid for pid, command in processes_with(gateway.mark).items() if f"\0{dies['task_id']}\0" in command)
+        os.kill(holder, signal.SIGKILL)
+        wait_until(lambda: holder not in processes_with(gateway.mark), "the end of the holder")
+        gateway.start()
+        said = gateway.http("GET", "/metrics")[2].decode().splitlines()
+        for kind in ("exec", "react"):
+            assert f'holdfast_tasks_resumed_total{{kind="{kind}",why="restart"}} 1' in said
+            assert f'holdfast_tasks_resumed_total{{kind="{kind}",why="takeover"}} 0' in said
+        assert {line for line in said if "not_resumed_total{" in line and not line.endswith(" 0")} == {
+            'holdfast_tasks_not_resumed_total{reason="not_there"} 1'}
+        assert "holdfast_retracted_bytes_total 5" in said and "holdfast_held_agents 1" in said
+        for task, n in ((lives, 0), (half, 5)):
+            gateway.logged("component=task event=resumed", f"task={task['task_id']}", "attempt=2", f"retracted={n}")
+        gateway.logged("component=task event=ended", f"task={dies['task_id']}", "error=orphaned")
+        with Client(gateway, token=token) as client:
+            for task in (lives, half):
+                client.call("cancel", **ids(task))
         clean(gateway)
 
 

@@ -239,6 +239,7 @@ def test_agents_that_can_go_on_do_so_at_the_next_home(cluster, model, kind):
         assert [e["event"] for e in events].count("task.resumed") == 1
         assert events[-1]["event"] == "task.completed" and events[-1]["data"]["output"] == "whole"
         resumed, = (i for i, e in enumerate(events) if e["event"] == "task.resumed")
+        assert (events[resumed]["data"]["why"], events[resumed]["data"]["attempt"]) == ("takeover", 2)
         assert text_of(events[resumed:]) == "whole"
     assert len(model.requests) == 2
 

@@ -19,7 +19,7 @@ CODEX_ACP = str(PROGRAMS / "@zed-industries" / "codex-acp-linux-x64" / "bin" / "
 NODE = os.environ.get("HOLDFAST_NODE") or shutil.which("node")
 LONG_S = 240  # an idle time-out that a machine under load does not reach
 FIXTURES = [
-    # What a program is told that has no session to go on with: none of these should be.
+    # Told to a program that has no session to go on with: none of these should be.
     {"match": {"userMessage": "What was said before"}, "response": {"content": "Told all of it again."}},
     {"match": {"userMessage": "think"},
      "response": {"reasoning": "Let me think of six times seven.", "content": "It is 42."}},
@@ -47,7 +47,7 @@ def aimock(tmp_path_factory):
 
 
 def environ(folder, aimock, codex_settings=""):
-    """What each of them needs to know of its model, and nothing of this machine's user."""
+    """All that each of them needs to know of its model, and nothing of this machine's user."""
     codex = folder / "codex"
     codex.mkdir()
     (codex / "config.toml").write_text(f"""{codex_settings}

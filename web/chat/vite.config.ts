@@ -24,6 +24,7 @@ export default defineConfig({
       "@holdfast/client/trouble": here("../client/src/trouble.ts"),
       "@holdfast/client/search": here("../client/src/search.ts"),
       "@holdfast/client/sharing": here("../client/src/sharing.ts"),
+      "@holdfast/client/export": here("../client/src/export.ts"),
       "@holdfast/client/files": here("../client/src/files.ts"),
       "@holdfast/client": here("../client/src/index.ts"),
     },

@@ -231,6 +231,7 @@ export const states = {
     await page.click("#conversation-menu button:text-is('Share')");
     await page.click("#share-dialog form button[type=submit]");
     await page.waitForSelector("#share-dialog [data-share-id]");
+    chat.link = await page.inputValue("#link"); // which reads
     await page.selectOption("#share-dialog select[aria-label='What the link is good for']", "true");
     await page.fill("#share-dialog input[aria-label='Who writes']", "Bob");
     await page.click("#share-dialog form button[type=submit]");
@@ -241,7 +242,7 @@ export const states = {
   /** The page of whoever holds a link. */
   async shared(its, options) {
     const chat = await this.share(its);
-    const { hash } = new URL(await chat.page.inputValue("#link"));
+    const { hash } = new URL(chat.link);
     const guest = await its.chat({ profile: await its.profile(options), hash });
     await guest.page.waitForSelector(".turn .code");
     await guest.waitForState("live");

@@ -2,6 +2,7 @@ import type { Message } from "@holdfast/client";
 import { expect, test, vi } from "vitest";
 
 vi.mock("./gateway", () => ({ gateway: {} }));
+vi.mock("./files", () => ({ token: async () => "" }));
 const { asMarkdown, fileNameOf } = await import("./export");
 
 const at = Date.UTC(2026, 10, 29, 8, 5);

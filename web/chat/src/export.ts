@@ -1,6 +1,8 @@
-/** export.ts -- a whole conversation as a file: Markdown for people, JSON for programs. */
+/** export.ts -- a conversation as a file: Markdown for people, JSON lines for gateways, which take it in again. */
 
 import type { Message } from "@holdfast/client";
+import { exportFile } from "@holdfast/client/export";
+import { token } from "./files";
 import { gateway } from "./gateway";
 import { save } from "./save";
 import { plural } from "./words";
@@ -38,12 +40,27 @@ export function fileNameOf(title: string): string {
   return plain.slice(0, 60).trim() || "conversation";
 }
 
-export type Form = "markdown" | "json";
-
-export async function exportConversation(conversation_id: string, title: string, form: Form) {
+/** The current branch, as Markdown. */
+export async function saveText(conversation_id: string, title: string) {
   const messages = await messagesOf(conversation_id);
-  const name = fileNameOf(title);
-  if (form === "markdown") return save(`${name}.md`, new Blob([asMarkdown(title, messages)], { type: "text/markdown" }));
-  const all = JSON.stringify({ conversation_id, title, messages }, null, 2);
-  save(`${name}.json`, new Blob([`${all}\n`], { type: "application/json" }));
+  save(`${fileNameOf(title)}.md`, new Blob([asMarkdown(title, messages)], { type: "text/markdown" }));
+}
+
+/** All branches, tasks and events, as lines. */
+export async function saveAll(conversation_id: string, title: string) {
+  save(`${fileNameOf(title)}.jsonl`, await exportFile(gateway, gateway.conversation(conversation_id)));
+}
+
+/** Makes a conversation of such lines; returns its id. */
+export async function takeIn(file: File): Promise<string> {
+  const lines = (await file.text()).split("\n").filter((line) => line.trim() !== "" && !line.startsWith('{"type":"event"'));
+  const its = await token();
+  const reply = await fetch("v1/import", {
+    method: "POST",
+    headers: { "Content-Type": "application/x-ndjson", ...(its && { Authorization: `Bearer ${its}` }) },
+    body: lines.join("\n"),
+  });
+  const { conversation_id, error } = await reply.json().catch(() => ({}));
+  if (!reply.ok) throw error ?? { code: "internal", message: `HTTP ${reply.status}` };
+  return conversation_id;
 }

@@ -31,7 +31,7 @@ export interface Attachment {
 }
 
 /** The owner's token for requests over HTTP; "" where a cookie says who asks. */
-async function token(): Promise<string> {
+export async function token(): Promise<string> {
   await new Promise<void>((resolve) => {
     const look = () => gateway.welcome && (end(), resolve());
     const end = gateway.subscribe(look);

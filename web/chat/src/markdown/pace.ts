@@ -6,7 +6,9 @@
 import { useDeferredValue, useEffect, useReducer, useRef } from "react";
 
 const FRAME_MS = 20;
-const MUCH = 8_000; // characters that cannot be parsed within a frame or two
+const MUCH = 1_000; // characters that cannot be parsed within a frame or two, on a slow machine
+const PIECE = 800; // characters of a frame
+const BUSY = 20; // changes, each in a frame of its own
 const PATIENCE_MS = 1_000;
 
 /** The value, or its state up to `pauseMs` ago. */
@@ -30,27 +32,43 @@ export function usePaced<T>(value: T, pauseMs: number): T {
   return shown.current;
 }
 
+export interface Cutting<T> {
+  /** How many characters are new. */
+  fresh(before: T, now: T): number;
+  /** The former, with so many more characters. */
+  more(before: T, now: T, characters: number): T;
+}
+
 /**
  * The value or, while much of it is new, its previous state until React has rendered the new one in
- * the gaps between other work.  Without gaps it is rendered at once, after a while.
+ * the gaps between other work.  When more keeps coming there are no gaps: then it is shown in
+ * pieces, each in a frame of its own.
  *
  * @param blank what is shown at first
- * @param fresh how many characters are new
  */
-export function useInGaps<T>(value: T, blank: T, fresh: (before: T, now: T) => number): T {
+export function useInGaps<T>(value: T, blank: T, { fresh, more }: Cutting<T>): T {
   const shown = useRef(blank);
-  const since = useRef(0);
+  const waiting = useRef({ since: 0, changes: 0, value: blank });
+  const [, show] = useReducer((n: number) => n + 1, 0);
   const before = shown.current;
   const isMuch = fresh(before, value) > MUCH;
   const read = useDeferredValue(isMuch ? value : null, null);
   let now = value;
+  let isCut = false;
   if (isMuch && read !== value) {
-    since.current ||= performance.now();
-    if (performance.now() - since.current < PATIENCE_MS) now = before;
+    const its = waiting.current;
+    its.since ||= performance.now();
+    if (its.value !== value) its.changes++;
+    its.value = value;
+    isCut = its.changes > BUSY || performance.now() - its.since >= PATIENCE_MS;
+    now = isCut ? more(before, value, PIECE) : before;
   }
   useEffect(() => {
     shown.current = now;
-    if (now === value) since.current = 0;
+    if (now === value) waiting.current = { since: 0, changes: 0, value };
+    if (!isCut) return;
+    const frame = requestAnimationFrame(show);
+    return () => cancelAnimationFrame(frame);
   });
   return now;
 }

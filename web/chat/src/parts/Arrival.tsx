@@ -38,8 +38,8 @@ export function Arrival({ code }: { code: string }) {
   return (
     <main id="arrival" className="gate">
       <Mark size={52} />
-      <h1>Go on here?</h1>
-      <p>Another device hands its conversations in {name} over to this browser. Go on only if that device is yours.</p>
+      <h1>Continue here?</h1>
+      <p>Another device hands its conversations in {name} over to this browser. Continue only if that device is yours.</p>
       {list.items.length > 0 && (
         <p className="hint">
           This browser’s own {plural(list.items.length, "conversation")} stay, and are listed again when you leave.
@@ -52,7 +52,7 @@ export function Arrival({ code }: { code: string }) {
       )}
       <div className="row">
         <button type="button" autoFocus disabled={busy} onClick={() => void take()}>
-          Go on here
+          Continue here
         </button>
         <button type="button" className="quiet" onClick={leave}>
           No

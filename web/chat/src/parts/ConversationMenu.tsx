@@ -1,7 +1,7 @@
 /** ConversationMenu.tsx -- what can be done with a conversation: one menu, and its dialogs, for the whole page. */
 
 import { useEffect, useRef, useState, type KeyboardEvent } from "react";
-import { exportConversation, type Form } from "../export";
+import { saveAll, saveText } from "../export";
 import { gateway } from "../gateway";
 import { sentenceOf, type Wrong } from "../trouble";
 import { Icon } from "./Icon";
@@ -60,7 +60,6 @@ export function ConversationMenu({ target, gone, share }: Props) {
     from?.focus();
     void tried(what());
   };
-  const exports = (form: Form) => does(() => exportConversation(id, title, form));
   return (
     <>
       <div ref={menu} id="conversation-menu" className="menu" popover="auto" role="group" aria-label={`Conversation ${title}`} onKeyDown={moveFocus}>
@@ -80,11 +79,11 @@ export function ConversationMenu({ target, gone, share }: Props) {
         >
           <Icon name="link" /> Share
         </button>
-        <button type="button" className="quiet" onClick={exports("markdown")}>
+        <button type="button" className="quiet" onClick={does(() => saveText(id, title))}>
           <Icon name="save" /> Save as Markdown
         </button>
-        <button type="button" className="quiet" onClick={exports("json")}>
-          <Icon name="save" /> Save as JSON
+        <button type="button" className="quiet" onClick={does(() => saveAll(id, title))}>
+          <Icon name="save" /> Save everything
         </button>
         <button type="button" className="quiet" onClick={does(() => archive(id, !isArchived))}>
           <Icon name="archive" /> {isArchived ? "Out of the archive" : "Archive"}

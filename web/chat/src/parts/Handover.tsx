@@ -18,8 +18,8 @@ export function Handover({ isOpen, close }: Props) {
     if (isOpen) dialog.current!.showModal();
   }, [isOpen]);
   return (
-    <dialog ref={dialog} id="handover-dialog" aria-label="Go on on another device" onClose={close}>
-      <h2>Go on on another device</h2>
+    <dialog ref={dialog} id="handover-dialog" aria-label="Continue on another device" onClose={close}>
+      <h2>Continue on another device</h2>
       {isOpen && <Offer />}
       <div className="row end">
         {handedToken() !== "" && (

@@ -1,9 +1,12 @@
 /** Side.tsx -- the conversations, most recently changed first, with a mark where work runs. */
 
 import type { ConversationSummary, Outgoing } from "@holdfast/client";
-import { Fragment, useEffect, useState } from "react";
+import { Fragment, useEffect, useRef, useState } from "react";
+import { takeIn } from "../export";
 import { gateway } from "../gateway";
 import { usePage } from "../page";
+import { goTo } from "../route";
+import { sentenceOf, type Wrong } from "../trouble";
 import { useWatched } from "../watch";
 import { dayOf, plural, timeAgo } from "../words";
 import { standsIn, type ShowMenu } from "./ConversationMenu";
@@ -149,7 +152,7 @@ export function Side({ current, begin, leave, showMenu, go, handOver }: Props) {
       <header>
         <Mark />
         <strong>{name}</strong>
-        <button type="button" id="hand-over" className="icon-button" aria-label="Go on on another device" title="Go on on another device" onClick={handOver}>
+        <button type="button" id="hand-over" className="icon-button" aria-label="Continue on another device" title="Continue on another device" onClick={handOver}>
           <Icon name="phone" />
         </button>
         <LookButton />
@@ -209,9 +212,52 @@ function List({ current, leave, showMenu }: Pick<Props, "current" | "leave" | "s
           More of the archive
         </button>
       )}
-      <button id="archive" type="button" className="quiet" aria-expanded={archive.isOpen} onClick={archive.toggle}>
-        <Icon name="archive" /> Archive
+      <footer>
+        <button id="archive" type="button" className="quiet" aria-expanded={archive.isOpen} onClick={archive.toggle}>
+          <Icon name="archive" /> Archive
+        </button>
+        <TakeIn done={leave} />
+      </footer>
+    </>
+  );
+}
+
+/** Makes a conversation of a file that “Save everything” has made, here or at another gateway. */
+function TakeIn({ done }: { done(): void }) {
+  const field = useRef<HTMLInputElement>(null);
+  const [wrong, setWrong] = useState("");
+  const take = async (file: File | undefined) => {
+    if (!file) return;
+    setWrong("");
+    try {
+      goTo(await takeIn(file));
+      done();
+    } catch (error) {
+      const { code, message } = error as Wrong;
+      setWrong(code === "bad_request" || code === "too_large" ? `${file.name}: ${message}` : sentenceOf(error as Wrong));
+    }
+  };
+  return (
+    <>
+      <button id="take-in" type="button" className="quiet" title="Import a conversation that was saved as a whole" onClick={() => field.current!.click()}>
+        <Icon name="open" /> Import
       </button>
+      <input
+        ref={field}
+        type="file"
+        hidden
+        accept=".jsonl,.ndjson,application/x-ndjson"
+        aria-label="A saved conversation"
+        onChange={({ currentTarget }) => {
+          void take(currentTarget.files?.[0]);
+          currentTarget.value = "";
+        }}
+      />
+      {wrong !== "" && (
+        <p className="trouble" role="alert">
+          {wrong}
+        </p>
+      )}
     </>
   );
 }

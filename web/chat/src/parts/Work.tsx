@@ -9,7 +9,7 @@ import { End } from "./End";
 import { FileCard } from "./FileCard";
 import { Progress } from "./Progress";
 import { QuestionCard } from "./QuestionCard";
-import { stepsOf, type Step } from "./steps";
+import { atOnce, inPieces, stepsOf, type Step } from "./steps";
 import { childrenOf, TaskList } from "./TaskTree";
 import { Thinking } from "./Thinking";
 import { ToolCards } from "./ToolCards";
@@ -29,15 +29,10 @@ interface Props {
 
 const NONE: readonly Part[] = [];
 
-const lengthOf = (parts: readonly Part[]) => parts.reduce((n, part) => n + ("text" in part ? part.text.length : 0), 0);
-
-const freshIn = (before: readonly Part[], now: readonly Part[]) =>
-  lengthOf(now) - (before[0]?.seq === now[0]?.seq ? lengthOf(before) : 0);
-
 function usePartsOf({ text, task }: Said): readonly Part[] {
   const stored = useMemo<readonly Part[]>(() => (text ? [{ seq: 1, type: "text", text }] : NONE), [text]);
   const told = task?.transcript;
-  return useInGaps(told && told.last > 0 ? told.parts : stored, NONE, freshIn);
+  return useInGaps(told && told.last > 0 ? told.parts : stored, NONE, task?.live ? inPieces : atOnce);
 }
 
 /** Nothing on the page shows activity: no words, no tool, no question. */

@@ -2,7 +2,7 @@
 
 import type { Part } from "@holdfast/client";
 import { expect, test } from "vitest";
-import { stepsOf } from "./steps";
+import { inPieces, stepsOf } from "./steps";
 
 let seq = 0;
 const text = (words: string): Part => ({ seq: ++seq, type: "text", text: words });
@@ -65,4 +65,19 @@ test("keys stay while a task goes on, and are no two's", () => {
     expect(keys.slice(0, before.length)).toEqual(before);
     before = keys;
   }
+});
+
+test("much is shown piece by piece, and no piece ends within a character", () => {
+  const all = [text("abcd"), call(), thought("ef"), text("gh🌊i")];
+  const shown: string[] = [];
+  let now: readonly Part[] = [];
+  while (inPieces.fresh(now, all) > 0) {
+    now = inPieces.more(now, all, 3);
+    shown.push(now.map((part) => ("text" in part ? part.text : "*")).join("|"));
+  }
+  expect(shown).toEqual(["abc", "abcd|*|ef", "abcd|*|ef|gh", "abcd|*|ef|gh🌊i"]);
+});
+
+test("what takes the place of other parts is new", () => {
+  expect(inPieces.fresh([{ seq: 3, type: "text", text: "abc" }], [{ seq: 9, type: "text", text: "abcd" }])).toBe(4);
 });

@@ -95,3 +95,32 @@ export function whole(parts: readonly Part[]): readonly Part[] {
   }
   return all;
 }
+
+const lengthOf = (parts: readonly Part[]) => parts.reduce((n, part) => n + ("text" in part ? part.text.length : 0), 0);
+
+/** The characters of those that are a continuation of others. */
+const before = (former: readonly Part[], now: readonly Part[]) => (former[0]?.seq === now[0]?.seq ? lengthOf(former) : 0);
+
+/** Parts that still grow are shown piece by piece. */
+export const inPieces = {
+  fresh: (former: readonly Part[], now: readonly Part[]) => lengthOf(now) - before(former, now),
+
+  more(former: readonly Part[], now: readonly Part[], characters: number): readonly Part[] {
+    let room = before(former, now) + characters;
+    const some: Part[] = [];
+    for (const part of now) {
+      if (room <= 0) break;
+      if ("text" in part && part.text.length > room) {
+        const isPair = /[\uD800-\uDBFF]/.test(part.text[room - 1]!);
+        some.push({ ...part, text: part.text.slice(0, isPair ? room - 1 : room) });
+        break;
+      }
+      some.push(part);
+      if ("text" in part) room -= part.text.length;
+    }
+    return some;
+  },
+};
+
+/** Parts that grow no more are shown all together. */
+export const atOnce = { ...inPieces, more: (_: readonly Part[], now: readonly Part[]) => now };
