@@ -1,5 +1,8 @@
 /* Sessions and requests whose owner is served at another node. */
 #include "core/home.h"
+
+#include <stdlib.h>
+
 #include "core/session.h"
 #include "proto/link.h"
 
@@ -18,6 +21,30 @@ bool away_open(struct session *s)
     if (!s->away)
         session_close(s, CLOSE_GOING_AWAY);
     return s->away;
+}
+
+bool away_hello(struct session *s, struct str id)
+{
+    if (!away_open(s))
+        return false;
+    s->away_waits = true;
+    s->away_hello = id.p ? xstrdup(id) : NULL;
+    return true;
+}
+
+static void end_wait(struct session *s)
+{
+    s->away_waits = false;
+    free(s->away_hello);
+    s->away_hello = NULL;
+}
+
+void away_taken(struct session *s)
+{
+    if (!s->away_waits)
+        return;
+    end_wait(s);
+    session_wake(s);
 }
 
 void away_receive(struct session *s, struct str message)
@@ -52,6 +79,12 @@ void away_put(struct session *s, struct str lines, uint8_t knows)
 void away_lost(struct session *s, int close_code)
 {
     s->away = NULL;
+    if (s->away_waits) { /* it was not let in */
+        session_drop_replies(s);
+        if (close_code == CLOSE_UNAUTHORIZED)
+            session_push_error(s, ERR_UNAUTHORIZED, str_of(s->away_hello), "revoked");
+        end_wait(s);
+    }
     session_close(s, (enum close_code)close_code);
 }
 

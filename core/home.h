@@ -36,12 +36,16 @@ bool home_is_away(const struct hub *h, struct str owner);
 
 /* For the hub and the session, when the owner's home is not here. */
 bool away_open(struct session *s); /* false: it cannot be reached, and the session is closed */
+/* The same for a client that has said hello with that id: what it is answered waits for the home's
+ * word, which may know that the owner, or the grant, was revoked. */
+bool away_hello(struct session *s, struct str id);
 void away_receive(struct session *s, struct str message);
 void away_request(struct call *c);
 
 /* For the rim: lines came from the home, with what it knows of the session (LINK_FOLLOWS…); and the
  * session is over there: the rim frees its half. */
 void away_put(struct session *s, struct str lines, uint8_t knows);
+void away_taken(struct session *s); /* by its home */
 void away_lost(struct session *s, int close_code);
 
 #endif

@@ -49,6 +49,11 @@ static void drop_replies(struct session *s, struct list *replies)
     }
 }
 
+void session_drop_replies(struct session *s)
+{
+    drop_replies(s, &s->replies);
+}
+
 static void drop_pending(struct pending *p)
 {
     request_done(&p->req);
@@ -73,6 +78,9 @@ static void let_go(struct session *s)
     if (s->away)
         s->hub->o.home->close(s->away);
     s->away = NULL;
+    s->away_waits = false;
+    free(s->away_hello);
+    s->away_hello = NULL;
     buf_done(&s->input);
     timer_disarm(&s->hub->clock, &s->timer);
 }

@@ -112,11 +112,15 @@ struct session {
     int64_t expires_at_ms;
     bool expiring_said;
     uint8_t away_knows;   /* of its home, see session_knows */
+    bool away_waits;      /* for its home to take it: then the welcome goes out */
+    char *away_hello;     /* the id of that hello; NULL: it has none */
     uint32_t away_charge; /* lines that its next message costs there */
     struct away *away;    /* its owner is served at another node (home.h); NULL: here */
     struct timer timer;   /* hello's deadline, then the token's expiry */
 };
 
+/* Drops lines that have not gone out. */
+void session_drop_replies(struct session *s);
 void session_init(struct session *s, struct hub *h, const struct session_ops *ops, void *rim);
 void session_done(struct session *s);
 /* Instead of a hello: the owner was authenticated in another way (HTTP). */

@@ -189,7 +189,7 @@ void session_hello(struct session *s, const struct request *r)
     s->strict = r->strict;
     take_rights(s, who.rights);
     set_expiry(s, who.expires_at_ms);
-    if (!first || !home_is_away(s->hub, str_of(s->owner->name)) || away_open(s))
+    if (!first || !home_is_away(s->hub, str_of(s->owner->name)) || away_hello(s, r->id))
         welcome(s, r->id, buf_str(&who.token));
     if (first && s->hub->draining)
         session_say_goaway(s);

@@ -224,7 +224,7 @@ static bool put_subscriptions(struct session *s, struct message *m)
 
 bool session_has_output(const struct session *s)
 {
-    return !list_is_empty(&s->urgent) || !list_is_empty(&s->replies) ||
+    return !list_is_empty(&s->urgent) || (!s->away_waits && !list_is_empty(&s->replies)) ||
            !list_is_empty(&s->ready_openings) || !list_is_empty(&s->ready);
 }
 
@@ -236,7 +236,8 @@ bool session_fill(struct session *s, struct buf *out, size_t max)
         return false;
     if (s->too_slow)
         session_close(s, CLOSE_SLOW);
-    if (put_replies(s, &s->urgent, &m) && put_replies(s, &s->replies, &m) && put_feeds(s, &m))
+    if (put_replies(s, &s->urgent, &m) && !s->away_waits && put_replies(s, &s->replies, &m) &&
+        put_feeds(s, &m))
         put_subscriptions(s, &m);
     if (s->away)
         s->hub->o.home->took(s->away, waited - s->reply_bytes);

@@ -34,7 +34,7 @@
     X(LINK_OPEN, "open", "fnttttt")         /* LINK_IS_SOCKET…; expiry; enum link_text */   \
     X(LINK_IN, "in", "nb")                  /* lines to charge; a client's message */         \
     X(LINK_OUT, "out", "fb")                /* LINK_FOLLOWS…; lines for the client */       \
-    X(LINK_ROOM, "room", "n")               /* bytes that were taken */                       \
+    X(LINK_ROOM, "room", "n")               /* bytes that were taken; 0: the session is */    \
     X(LINK_CLOSE, "close", "n")             /* enum close_code: the session is over */        \
     X(LINK_REQUEST, "request", "nnttttttb") /* session or 0, expiry; the same; a line */      \
     X(LINK_REPLY, "reply", "ftb")           /* LINK_FOLLOWS…; error code or ""; a line */   \

@@ -193,6 +193,7 @@ static void lose_away(struct away *a, enum close_code code)
 static void take_front_room(struct away *a, uint64_t n)
 {
     a->room += n <= LINK_MOST ? (int64_t)n : 0;
+    away_taken(a->session);
     hold_away(a);
 }
 

@@ -263,6 +263,7 @@ static void take_open(struct link *k, const struct link_frame *f)
     snprintf(r->from, sizeof r->from, "%.*s", (int)f->text[LINK_FROM].n, f->text[LINK_FROM].p);
     link_register(k, &k->sessions, &k->all_sessions, &r->on);
     k->links->stats.remote++;
+    link_say(k, &(struct link_frame){.kind = LINK_ROOM, .id = f->id}); /* it is let in */
     struct owner *owner = owner_ref(h, f->text[LINK_OWNER]);
     struct owner *quota = owner_ref(h, f->text[LINK_QUOTA]);
     const struct asker who = {
@@ -314,12 +315,12 @@ static void take_home_request(struct link *k, const struct link_frame *f)
         link_close(k, LINK_END_BROKEN, "a request that no front puts");
         return;
     }
-    if (f->number[0] && !find_remote(k, f->number[0])) {
+    bool refused = home_refuses(k, f);
+    if (!refused && f->number[0] && !find_remote(k, f->number[0])) {
         link_say(k, &(struct link_frame){.kind = LINK_MOVED, .id = f->id});
-        rights_unref(rights);
-        return; /* its session is over, or was never let in */
+        refused = true; /* its session is over, or was never let in */
     }
-    if (!home_refuses(k, f)) {
+    if (!refused) {
         if (request_decode(&h->doc, f->bytes, false, &req, &fault))
             ask_hub(k, f, rights, &req);
         else

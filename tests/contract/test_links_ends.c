@@ -61,8 +61,9 @@ static void test_owner_who_moved(void **state)
     (void)state;
     struct told r = {0};
     is_homeless = true;
-    struct client *c = client_at_front("anna");
+    struct client *c = client_new(front, "anna");
     AWAIT(c->session.state == SESSION_CLOSING);
+    assert_false(has_got(c, "welcome"));
     assert_int_equal(c->session.close_code, CLOSE_GOING_AWAY);
     ask(&r, "anna", NULL, VERB_CHAT, NULL, json("{'message':'hi'}"));
     AWAIT(r.n == 1);
@@ -78,9 +79,11 @@ static void test_revoked_owner(void **state)
     (void)state;
     struct told r = {0};
     revocations_set(&home->hub, STR("anna"), INT64_MAX);
-    struct client *c = client_at_front("anna");
+    struct client *c = client_new(front, "anna");
     AWAIT(c->session.state == SESSION_CLOSING);
+    assert_false(has_got(c, "welcome")); /* the home's word comes first */
     assert_int_equal(c->session.close_code, CLOSE_UNAUTHORIZED);
+    AWAIT(has_got(c, "revoked"));
     ask(&r, "anna", NULL, VERB_CONVERSATIONS, NULL, "");
     AWAIT(r.n == 1);
     assert_int_equal(r.error, ERR_UNAUTHORIZED);

@@ -406,10 +406,11 @@ class Gateway:
 
     def http(self, method, path, body=None, headers=None):
         """(status, headers, body) of one HTTP exchange.  Metrics are those of both, and ready is the home."""
-        if self.front and path == "/readyz":
+        front = getattr(self, "front", None)  # a proxy before it has none
+        if front and path == "/readyz":
             return self._http(self.home_port, method, path, body, headers)
         status, head, answer = self._http(self.port, method, path, body, headers)
-        if self.front and path == "/metrics" and status == 200:
+        if front and path == "/metrics" and status == 200:
             answer = summed(answer.decode(), self._http(self.home_port, method, path, body, headers)[2].decode()).encode()
         return status, head, answer
 

@@ -253,7 +253,7 @@ static inline int teardown(void **state)
 static inline struct client *client_at_front(const char *owner)
 {
     struct client *c = client_new(front, owner);
-    assert_true(has_got(c, "welcome"));
+    AWAIT(has_got(c, "welcome"));
     return c;
 }
 
