@@ -1,8 +1,7 @@
 /* Sessions and requests whose owner is served at another node. */
-#include "core/home.h"
-
 #include <stdlib.h>
 
+#include "core/home.h"
 #include "core/session.h"
 #include "proto/link.h"
 

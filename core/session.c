@@ -62,7 +62,7 @@ static void drop_pending(struct pending *p)
 }
 
 /* Releases everything but the replies. */
-static void let_go(struct session *s)
+static void session_let_go(struct session *s)
 {
     struct list *node;
     list_each (it, &s->subscriptions)
@@ -87,7 +87,7 @@ static void let_go(struct session *s)
 
 void session_done(struct session *s)
 {
-    let_go(s);
+    session_let_go(s);
     drop_replies(s, &s->replies);
     drop_replies(s, &s->urgent);
     list_remove(&s->woken);
@@ -138,7 +138,7 @@ void session_close(struct session *s, enum close_code code)
         return;
     s->state = SESSION_CLOSING;
     s->close_code = code;
-    let_go(s);
+    session_let_go(s);
     session_wake(s);
 }
 
