@@ -80,7 +80,8 @@ struct hub_options {
     /* Appends a token with these claims (members without braces), signed with the gateway's own
      * key; NULL: it has none, and nothing can be shared. */
     bool (*sign)(void *arg, struct str claims, struct buf *out);
-    void *arg; /* of these */
+    void *arg;                    /* of these */
+    chain_digest_fn chain_digest; /* NULL: tasks have no continuity proof */
     /* The way to owners who are served elsewhere; NULL: all are served here. */
     const struct home_port *home;
     /* Appends a file of the time zone database (proto/tz.h); NULL: there is only UTC. */
@@ -215,6 +216,7 @@ struct hub {
     bool draining;
     bool abandoned;    /* nothing starts any more */
     bool closing;      /* in hub_done: the port is closed */
+    int64_t epoch;     /* the number of the store's last rewind; 0: it never was rewound */
     struct slots open; /* their owners are served: everything from earlier runs is repaired */
     unsigned
         n_restores; /* the first is of what a gateway of this name left, later ones of others' */
@@ -253,6 +255,9 @@ void hub_reopen_slots(struct hub *h, const struct slots *slots);
 /* Closes idle slots: nothing more is staged for their owners.  The caller gives them away when what
  * is staged already is committed (journal_wait). */
 void hub_leave(struct hub *h, const struct slots *slots);
+/* The store has lost what it had committed, at that epoch: numbers of events that clients have from
+ * before may have been given again, in tasks whose keys are older.  range: for new keys. */
+void hub_rewound(struct hub *h, int64_t epoch, int64_t range);
 /* For queries of all owners; NULL: all slots. */
 static inline const struct slots *hub_slots(const struct hub *h)
 {

@@ -154,3 +154,10 @@ void hub_leave(struct hub *h, const struct slots *slots)
     revocations_leave(&h->revocations, slots);
     retention_leave(&h->retention, slots);
 }
+
+void hub_rewound(struct hub *h, int64_t epoch, int64_t range)
+{
+    h->epoch = epoch > h->epoch ? epoch : h->epoch;
+    if (range > h->next_key >> 32)
+        h->next_key = range << 32 | 1;
+}

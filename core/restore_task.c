@@ -149,6 +149,8 @@ static void on_blocks(void *arg, int status, struct answer *answer)
         sound = b->first == d->after + 1 && stream_owns(t->stream, b);
         if (sound) {
             recall_lines(d, (struct str){b->bytes, b->len});
+            if (t->stream->chain)
+                chain_take(t->stream->chain, (struct str){b->bytes, b->len}, b->first, b->last);
             d->after = b->last;
         }
     }

@@ -50,6 +50,9 @@ struct subscription {
     struct cursor cursor;
     struct session *session;
     struct opening *opening; /* its follower; NULL: the client asked for it by itself */
+    uint32_t rollup_ms;      /* text is sent once in so many, joined; 0: as it comes */
+    msec_t text_at;          /* when text was sent last */
+    struct timer due;        /* armed: text is held back until then */
     bool coalesce;
     bool marks; /* caught_up is still to be sent, at this seq: */
     uint64_t caught_up_at;
@@ -67,6 +70,7 @@ struct opening {
     bool held;  /* its snapshot has not been sent yet */
     bool fresh; /* the first snapshot of this opening */
     bool follow;
+    uint32_t rollup_ms;       /* of those that it follows */
     char newest[TASK_ID_LEN]; /* in the snapshot: newer ones are followed from event 1 */
 };
 

@@ -98,7 +98,10 @@ static void welcome(struct session *s, struct str id, struct str guest_token)
     js_put_int(&line, "message_bytes", h->o.limits.message_bytes);
     js_put_int(&line, "tasks_per_owner", h->o.limits.tasks_per_owner);
     js_put_int(&line, "heartbeat_ms", HEARTBEAT_MS);
-    buf_puts(&line, "}}");
+    buf_putc(&line, '}');
+    if (h->epoch)
+        js_put_int(&line, "epoch", h->epoch);
+    buf_putc(&line, '}');
     session_put_reply(s, &s->replies, buf_str(&line));
     buf_done(&line);
 }

@@ -93,12 +93,41 @@ static void put_lines(struct subscription *sub, struct str lines, struct message
         sub->session->hub->stats.replayed_bytes += lines.n;
 }
 
+static bool ends_with_text(struct str lines)
+{
+    const char *last = lines.n > 1 ? memrchr(lines.p, '\n', lines.n - 1) : NULL;
+    last = last ? last + 1 : lines.p;
+    return event_lines_are_text((struct str){last, (size_t)(lines.p + lines.n - last)});
+}
+
+/* Whether pieces of text go out as one. */
+static bool session_joins(const struct subscription *sub)
+{
+    return sub->rollup_ms || (sub->marks && sub->coalesce);
+}
+
+/* Live text waits until the last one is rollup_ms old; anything else takes it along. */
+static bool session_holds_back(struct subscription *sub, struct str lines)
+{
+    struct clock *clock = &sub->session->hub->clock;
+    msec_t at = sub->text_at + sub->rollup_ms;
+    if (!sub->rollup_ms || sub->marks || clock->now_ms >= at || lines.n >= MAX_MESSAGE_OUT / 2 ||
+        !event_lines_are_text(lines))
+        return false;
+    if (!timer_is_armed(&sub->due))
+        timer_arm(clock, &sub->due, at);
+    list_remove(&sub->ready);
+    return true;
+}
+
 static enum progress session_put_run(struct subscription *sub, struct str lines, struct message *m)
 {
     struct cursor *c = &sub->cursor;
     if (sub->marks)
         lines = lines_up_to(lines, c->seq, sub->caught_up_at);
-    if (!(sub->marks && sub->coalesce)) {
+    if (sub->rollup_ms && ends_with_text(lines))
+        sub->text_at = sub->session->hub->clock.now_ms;
+    if (!session_joins(sub)) {
         if (!fits(m, lines.n - 1))
             return NO_ROOM;
         put_lines(sub, (struct str){lines.p, lines.n - 1}, m);
@@ -153,9 +182,10 @@ static enum progress put_events(struct subscription *sub, struct message *m)
         put_caught_up(sub, m);
     }
     /* A merged replay reads a whole run at a time, however little room is left. */
-    size_t max = sub->coalesce && sub->marks ? MAX_MESSAGE_OUT : room(m);
+    size_t max = session_joins(sub) ? MAX_MESSAGE_OUT : room(m);
     switch (cursor_peek(c, &h->cache, max, &lines)) {
-    case READ_LINES: return session_put_run(sub, lines, m);
+    case READ_LINES:
+        return session_holds_back(sub, lines) ? NOTHING_MORE : session_put_run(sub, lines, m);
     case READ_LOAD:
         list_remove(&sub->ready);
         if (c->stream->broken || c->stream->unread)

@@ -34,6 +34,7 @@ void stream_free(struct stream *s)
     list_remove(&s->want_seal);
     list_remove(&s->aging);
     buf_done(&s->tail);
+    free(s->chain);
     free(s->summary);
     free(s);
 }
@@ -97,12 +98,28 @@ struct block *stream_seal(struct stream *s)
     return b;
 }
 
+bool stream_prove(struct stream *s, char ret[CHAIN_HEX + 1])
+{
+    if (!s->chain)
+        return false;
+    struct chain all = *s->chain;
+    if (s->sealing)
+        chain_take(&all, (struct str){s->sealing->bytes, s->sealing->len}, s->sealing->first,
+                   s->sealing->last);
+    if (s->tail.len)
+        chain_take(&all, buf_str(&s->tail), s->tail_first, s->next - 1);
+    s->chain->proved = true;
+    return chain_hex(&all, ret) && all.seq == s->next - 1;
+}
+
 void stream_committed(struct stream *s, struct block_cache *cache)
 {
     if (s->sealing) {
         struct block *b = s->sealing;
         s->sealing = NULL;
         s->head = b->last;
+        if (s->chain && !s->chain->proved)
+            chain_take(s->chain, (struct str){b->bytes, b->len}, b->first, b->last);
         block_cache_put(cache, s, b);
     }
     s->tail_seen = s->tail_put;
@@ -125,6 +142,8 @@ void stream_roll_back(struct stream *s)
         s->tail_seen = s->sealing_seen;
         block_free(b);
     }
+    if (s->chain)
+        s->chain->proved = false;
     s->tail.len = s->tail_put = s->tail_seen;
     s->next = s->head + 1;
     if (s->tail.len == 0)

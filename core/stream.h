@@ -17,6 +17,7 @@
 #define CORE_STREAM_H
 
 #include "core/block.h"
+#include "core/chain.h"
 #include "core/list.h"
 #include "core/map.h"
 #include "core/resume.h"
@@ -70,6 +71,8 @@ struct stream {
 
     struct cached_blocks *cached; /* NULL: none */
     struct load *load;            /* the current read of blocks, owned by the hub */
+
+    struct chain *chain; /* of the committed blocks; NULL: nobody wants it, or it has ended */
 
     struct list cursors;
     uint32_t sealing_seen; /* bytes of sealing that were committed before */
@@ -128,6 +131,9 @@ uint64_t stream_append(struct stream *s, int64_t ts_wall_ms, enum event_type eve
 
 /* The lines that are in no batch yet, for OP_LINES.  Marks them as put. */
 struct str stream_take_lines(struct stream *s, uint64_t *ret_first, uint64_t *ret_last);
+/* The proof of all lines until now, for the terminal event, which is appended next; false: there is
+ * none. */
+bool stream_prove(struct stream *s, char ret[CHAIN_HEX + 1]) MUST_USE;
 /* Turns the whole tail into a block for OP_SEAL. */
 struct block *stream_seal(struct stream *s);
 /* The batch is committed: everything that was put into it becomes visible. */

@@ -9,6 +9,7 @@ void subscription_end(struct subscription *sub)
 {
     struct session *s = sub->session;
     struct stream *stream = sub->cursor.stream;
+    timer_disarm(&s->hub->clock, &sub->due);
     cursor_detach(&sub->cursor);
     list_remove(&sub->in_session);
     list_remove(&sub->ready);
@@ -43,6 +44,11 @@ static void on_cursor_wake(struct cursor *cursor)
     session_wake(sub->session);
 }
 
+static void on_rollup_due(struct timer *timer)
+{
+    on_cursor_wake(&container_of(timer, struct subscription, due)->cursor);
+}
+
 struct subscription *session_find(const struct session *s, const struct stream *stream)
 {
     list_each (it, &s->subscriptions) {
@@ -58,16 +64,19 @@ struct subscription *session_subscribe(struct session *s, struct stream *stream,
 {
     struct subscription *sub = session_find(s, stream);
     if (sub) {
+        timer_disarm(&s->hub->clock, &sub->due);
         cursor_detach(&sub->cursor);
     } else {
         sub = xcalloc(sizeof *sub);
         sub->session = s;
         sub->cursor.wake = on_cursor_wake;
+        sub->due.fire = on_rollup_due;
         list_push(&s->subscriptions, &sub->in_session);
         s->n_subscriptions++;
     }
     sub->opening = NULL;
     sub->coalesce = sub->marks = false;
+    sub->rollup_ms = 0;
     sub->since = s->hub->clock.now_ms;
     cursor_attach(&sub->cursor, stream, after);
     on_cursor_wake(&sub->cursor);
@@ -93,7 +102,9 @@ static void follow(struct opening *o, struct stream *stream, uint64_t after)
     if (session_find(s, stream))
         return;
     if (session_may_follow(s, stream)) {
-        session_subscribe(s, stream, after)->opening = o;
+        struct subscription *sub = session_subscribe(s, stream, after);
+        sub->opening = o;
+        sub->rollup_ms = o->rollup_ms;
         return;
     }
     char why[96];

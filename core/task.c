@@ -163,6 +163,8 @@ struct task *task_create(struct hub *h, const struct task_plan *plan)
     t->stream = hub_add_stream(h, str_of(plan->owner->name), str_of(plan->conversation->id),
                                (struct str){id, TASK_ID_LEN}, h->next_key++);
     t->stream->task = t;
+    if (h->o.chain_digest)
+        t->stream->chain = chain_new(h->o.chain_digest);
 
     touch_conversation(t, true, plan->unlisted);
     t->refs++;
@@ -192,6 +194,8 @@ struct task *task_adopt(struct hub *h, const struct task_record *rec)
     if (!t->stream)
         t->stream = hub_add_stream(h, rec->owner, rec->conversation_id, rec->task_id, rec->key);
     t->stream->task = t;
+    if (h->o.chain_digest && !t->stream->chain)
+        t->stream->chain = chain_new(h->o.chain_digest);
     stream_set(t->stream, rec->state.first, rec->state.head, false);
     t->staged = t->shown =
         (struct live_state){.status = rec->state.status, /* whoever asked a question is gone */
@@ -474,6 +478,7 @@ static void put_terminal(struct task *t, struct str message)
     const struct live_state *s = &t->staged;
     struct task_outcome *o = t->outcome;
     const struct task_work *w = t->work;
+    char proof[CHAIN_HEX + 1];
     struct buf data = {0};
     buf_putc(&data, '{');
     if (s->status == STATUS_COMPLETED) {
@@ -491,6 +496,8 @@ static void put_terminal(struct task *t, struct str message)
         js_put_int(&data, "stopped_at", w->stopped_wall_ms ? w->stopped_wall_ms : o->completed_at);
         buf_putc(&data, '}');
     }
+    if (stream_prove(t->stream, proof))
+        js_put_field(&data, "chain", str_of(proof));
     buf_putc(&data, '}');
     task_event(t, s->status == STATUS_COMPLETED ? EVENT_TASK_COMPLETED : EVENT_TASK_FAILED,
                buf_str(&data));

@@ -28,7 +28,7 @@ struct exporting {
 
 static void export_step(struct exporting *e);
 
-static void let_go(struct exporting *e)
+static void export_let_go(struct exporting *e)
 {
     struct stream *s = e->stream;
     timer_disarm(&e->call->hub->clock, &e->woken);
@@ -43,7 +43,7 @@ void exporting_free(struct exporting *e)
 {
     if (!e)
         return;
-    let_go(e);
+    export_let_go(e);
     free(e);
 }
 
@@ -129,7 +129,7 @@ static void put_export_lines(struct exporting *e, struct str lines)
 
 static void next_task(struct exporting *e)
 {
-    let_go(e);
+    export_let_go(e);
     e->seq = 0;
     export_go_on(e);
 }

@@ -370,6 +370,7 @@ void verb_open(struct call *c)
             return;
         }
         c->opening = session_open(c->session, c->conversation, c->req.follow);
+        c->opening->rollup_ms = (uint32_t)c->req.rollup_ms;
     }
     struct query q = list_query(c, QUERY_PATH);
     q.siblings = true;

@@ -68,10 +68,20 @@ static void refuse_ahead(struct call *c, const struct stream *s)
 {
     struct buf line = {0};
     c->hub->stats.resumes_ahead++;
-    error_line(&line, ERR_OUT_OF_RANGE, c->req.id, "\"after\" is beyond the task's newest event",
+    error_line(&line, ERR_OUT_OF_RANGE, c->req.id,
+               c->req.after > s->head ? "\"after\" is beyond the task's newest event"
+                                      : "\"after\" is of a history that the store has lost",
                -1, (int64_t)s->head);
     call_finish(c, ERR_OUT_OF_RANGE, buf_str(&line));
     buf_done(&line);
+}
+
+/* The cursor may be of a history that the store has lost since; in what it has now, the number may
+ * be another event's.  Whoever has none, or says when it was told, is asked no more. */
+static bool is_of_lost_history(const struct call *c, const struct stream *s)
+{
+    const struct hub *h = c->hub;
+    return c->req.after > 0 && c->req.epoch < (uint64_t)h->epoch && s->task_key >> 32 < h->epoch;
 }
 
 /* Bounds, plan and subscription in one turn: nothing can slip between (promise 1). */
@@ -79,7 +89,7 @@ static void attach(struct call *c, struct stream *s, struct str summary)
 {
     struct stream_bounds have = stream_bounds(s);
     enum resume_plan plan = resume_decide(c->req.after, have);
-    if (plan == RESUME_AHEAD) {
+    if (plan == RESUME_AHEAD || is_of_lost_history(c, s)) {
         refuse_ahead(c, s);
         return;
     }
@@ -96,11 +106,14 @@ static void attach(struct call *c, struct stream *s, struct str summary)
     js_put_int(&line, "head", (int64_t)have.head);
     if (plan == RESUME_GAP)
         js_put_int(&line, "first", (int64_t)have.first);
+    if (c->hub->epoch)
+        js_put_int(&line, "epoch", c->hub->epoch);
     buf_putc(&line, '}');
     if (c->session) {
         uint64_t after = plan == RESUME_GAP ? have.first - 1 : c->req.after;
         struct subscription *sub = session_subscribe(c->session, s, after);
         sub->coalesce = c->req.coalesce;
+        sub->rollup_ms = (uint32_t)c->req.rollup_ms;
         sub->marks = true;
         sub->caught_up_at = have.head;
     }

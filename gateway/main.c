@@ -19,6 +19,7 @@
 #include "gateway/cli/doctor.h"
 #include "gateway/cli/import.h"
 #include "gateway/cli/usage.h"
+#include "gateway/cli/verify.h"
 #include "gateway/config/config.h"
 #include "gateway/descriptors.h"
 #include "gateway/mcp/mcp.h"
@@ -410,6 +411,11 @@ static int run_token(struct options *o, const char *file)
     return file ? main_misuse(o, "token takes options only") : make_token(o);
 }
 
+static int run_verify(struct options *o, const char *file)
+{
+    return file ? verify_run(file) : main_misuse(o, "verify needs a file to read");
+}
+
 static int run_version(struct options *o, const char *file)
 {
     (void)o;
@@ -422,11 +428,11 @@ static int run_version(struct options *o, const char *file)
 static const struct {
     const char *name;
     int (*run)(struct options *o, const char *file);
-} commands[] = {{"serve", run_serve},           {"check-config", check_config},
-                {"print-config", print_config}, {"keys", run_keys},
-                {"doctor", run_doctor},         {"backup", run_backup},
-                {"import", run_import},         {"export", run_export},
-                {"token", run_token},           {"version", run_version}};
+} commands[] = {
+    {"serve", run_serve},   {"check-config", check_config}, {"print-config", print_config},
+    {"keys", run_keys},     {"doctor", run_doctor},         {"backup", run_backup},
+    {"import", run_import}, {"export", run_export},         {"verify", run_verify},
+    {"token", run_token},   {"version", run_version}};
 
 static int main_run(int argc, char **argv)
 {

@@ -13,6 +13,7 @@
 #include "gateway/agents/exec_kept.h"
 #include "gateway/audited.h"
 #include "gateway/auth/jwks.h"
+#include "gateway/base/chain_digest.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/base/zone.h"
@@ -314,6 +315,7 @@ static bool open_hub(struct server *s)
         .outbox = webhooks_outbox(s->webhooks),
         .cache_bytes = (size_t)s->config->store.replay_cache_mib << 20,
         .retry_ms = (msec_t)s->config->store.retry_s * 1000,
+        .chain_digest = s->config->store.chain ? chain_digest : NULL,
         .notice_join_ms = NOTICE_JOIN_MS,
         .secrets = s->secrets,
         .version = HOLDFAST_VERSION,

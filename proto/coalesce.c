@@ -115,3 +115,15 @@ void event_coalesce(struct str lines, struct buf *out)
     }
     buf_done(&run.text);
 }
+
+bool event_lines_are_text(struct str lines)
+{
+    while (lines.n > 0) {
+        struct piece piece = next_piece(lines);
+        if (!piece.mergeable)
+            return false;
+        lines.p += piece.line.n;
+        lines.n -= piece.line.n;
+    }
+    return true;
+}

@@ -71,6 +71,8 @@ bool event_line_split(struct str line, struct event_parts *ret) MUST_USE;
  * first one's seq. lines are whole lines of one task, in order.  A run is cut so that no merged
  * line exceeds MAX_MESSAGE_OUT; a run of one stays as it is. */
 void event_coalesce(struct str lines, struct buf *out);
+/* Whether every one of these whole lines is text that event_coalesce may join with another. */
+bool event_lines_are_text(struct str lines);
 /* Adds the member "output" to an event's data: as much of the text as fits into the line when
  * quoted, MAX_OUTPUT bytes at most.  Returns that part. */
 struct str event_put_output(struct buf *data, struct str text);

@@ -103,7 +103,9 @@ struct request {
     struct str webhook_id; /* of that, NULL for none; webhook_delete */
     /* resume */
     uint64_t after;
+    uint64_t epoch; /* resume: of the store, when the cursor was told; 0: the oldest */
     bool coalesce;
+    uint64_t rollup_ms;      /* also chat, open; 0: each event by itself */
     bool tree;               /* cancel */
     bool follow;             /* open */
     struct str content;      /* send */

@@ -13,6 +13,8 @@
 #define CONVERSATION_ID "conversation_id", KIND_CONVERSATION_ID, REQUIRED, AT(conversation_id)
 #define LIMIT "limit", KIND_LIMIT, OPTIONAL, .min = 1, .max = LIST_MAX, AT(limit)
 
+#define ROLLUP "rollup_ms", KIND_INTEGER, OPTIONAL, .min = 1, .max = MAX_ROLLUP_MS, AT(rollup_ms)
+
 static const struct field hello_fields[] = {
     {"token", KIND_TEXT, OPTIONAL, .max = ANY_SIZE, AT(token)},
     {"client", KIND_CLIENT, OPTIONAL},
@@ -39,6 +41,7 @@ static const struct field chat_fields[] = {
     {"edit", KIND_ULID, OPTIONAL, AT(edit)},
     {"regenerate", KIND_ULID, OPTIONAL, AT(regenerate)},
     {"begin", KIND_BOOL, OPTIONAL, AT(begin)},
+    {ROLLUP},
 };
 static const struct field branch_fields[] = {
     {CONVERSATION_ID},
@@ -47,6 +50,8 @@ static const struct field branch_fields[] = {
 static const struct field resume_fields[] = {
     {"after", KIND_INTEGER, OPTIONAL, .max = MAX_SAFE_INTEGER, AT(after)},
     {"coalesce", KIND_BOOL, OPTIONAL, AT(coalesce)},
+    {ROLLUP},
+    {"epoch", KIND_INTEGER, OPTIONAL, .max = MAX_SAFE_INTEGER, AT(epoch)},
 };
 static const struct field cancel_fields[] = {{"tree", KIND_BOOL, OPTIONAL, AT(tree)}};
 static const struct field send_fields[] = {
@@ -64,6 +69,7 @@ static const struct field open_fields[] = {
     {CONVERSATION_ID},
     {LIMIT},
     {"follow", KIND_BOOL, OPTIONAL, AT(follow)},
+    {ROLLUP},
 };
 static const struct field conversation_fields[] = {{CONVERSATION_ID}};
 static const struct field tasks_fields[] = {

@@ -20,6 +20,7 @@ static const struct usage_row {
      "copies the database, even of a running gateway"},
     {"import", "--config FILE DIR", "copies a data directory to the store on PostgreSQL"},
     {"export", "--config FILE DIR", "the way back, to a new data directory"},
+    {"verify", "FILE", "checks the continuity proofs in an export; - is stdin"},
     {"token", "--sub NAME [--ttl 1h] [--config FILE] [--data DIR]",
      "prints a token for that owner"},
     {"admin", "[--config FILE] [--data DIR] …", "asks the gateway of that directory"},

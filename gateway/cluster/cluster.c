@@ -268,6 +268,7 @@ static void on_view(uv_async_t *async)
     before = xalloc(sizeof *before);
     *before = c->view;
     store_pg_view(c->pg, &c->view);
+    hub_rewound(c->hub, c->view.epoch, c->view.range);
     bool other = is_other(before, &c->view);
     free(before);
     take_slots(c);
@@ -310,6 +311,7 @@ struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *
 
 void cluster_start(struct cluster *c)
 {
+    hub_rewound(c->hub, c->view.epoch, 0);
     if (c->pg)
         restore_next(c);
     else

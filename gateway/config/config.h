@@ -243,6 +243,7 @@ struct config {
         char *url_file;
         uint32_t replay_cache_mib;
         uint32_t retry_s;
+        bool chain; /* tasks end with a continuity proof */
     } store;
     struct {
         char *node; /* this one's name */

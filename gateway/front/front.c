@@ -19,7 +19,7 @@
 #include "gateway/front/proxied.h"
 #include "gateway/front/ws.h"
 
-#define RX_BUFFER 1024         /* a connection's for its life: there may be 100,000 */
+#define RX_BUFFER 256          /* a connection's for its life: there may be 100,000 */
 #define WORKER_RX_BUFFER 16384 /* there are few, and they send much: one read is one turn */
 #define HEADER_BYTES 16384
 

@@ -22,7 +22,7 @@ static const struct route routes[] = {
     {WIRE(DELETE, "/v1/conversations/{c}/tasks", VERB_CANCEL_ALL, "", 200)},
     {WIRE(GET, "/v1/conversations/{c}/tasks/{t}", VERB_TASK_GET, "", 200)},
     {WIRE(DELETE, "/v1/conversations/{c}/tasks/{t}", VERB_CANCEL, "tree", 200)},
-    {WIRE(GET, "/v1/conversations/{c}/tasks/{t}/events", VERB_RESUME, "after coalesce", 200),
+    {WIRE(GET, "/v1/conversations/{c}/tasks/{t}/events", VERB_RESUME, "after coalesce rollup_ms", 200),
      .is_events = true},
     {WIRE(POST, "/v1/conversations/{c}/tasks/{t}/messages", VERB_SEND, "", 200)},
     {WIRE(POST, "/v1/conversations/{c}/tasks/{t}/responses", VERB_RESPOND, "", 200)},

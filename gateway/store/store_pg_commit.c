@@ -79,6 +79,7 @@ static int tail_is_lost(struct store_pg *s, int64_t row)
 {
     log_event(LEVEL_ERROR, "store", "tail_lost", LOG_INT("committed", s->in_row),
               LOG_INT("found", row));
+    (void)pg_run_plain(&s->writer, PG_REWOUND); /* by timeline it may show no trace */
     return say_fenced(s, "the server has lost batches that it had committed: a failover to an "
                          "asynchronous standby, or a restored backup");
 }

@@ -176,6 +176,19 @@ int pg_number_take(struct pg_conn *conn, int64_t *ret)
     return status;
 }
 
+int pg_history_check(const struct store_pg *s, struct pg_conn *conn)
+{
+    struct pg_call c;
+    PGresult *r;
+    pg_begin(&c, conn, PG_HISTORY);
+    pg_int(&c, s->o.replicated);
+    int status = pg_ask(&c, &r);
+    if (status == STORE_OK && PQntuples(r) > 0 && pg_col_int(r, 0, 0) > 0)
+        log_event(LEVEL_WARN, "store", "another_history", LOG_INT("epoch", pg_col_int(r, 0, 0)));
+    PQclear(r);
+    return status;
+}
+
 static int slots_begin(struct store_pg *s, size_t living)
 {
     struct pg_call c;

@@ -32,6 +32,8 @@ enum pg_stmt {
     PG_END_BACKENDS,
     PG_CLUSTER_LOCK,
     PG_CLUSTER_NUMBER,
+    PG_HISTORY,
+    PG_REWOUND,
     PG_NODES,
     PG_NODE_DEAD,
     PG_BEAT_DEAD,
@@ -364,6 +366,10 @@ int pg_newest_read(struct pg_conn *conn, char ret[TASK_ID_LEN + 1]);
 int pg_backends_end(struct pg_conn *conn, const char *name, int pid);
 int64_t pg_lease_ms(const struct store_pg *s);
 int64_t pg_boot_ms(void); /* CLOCK_BOOTTIME: it goes on while the machine sleeps */
+
+/* Notes which history the server's log is of; where that is another one than before, what was
+ * committed behind the fork is lost, and the epoch is raised.  On each connection, first. */
+int pg_history_check(const struct store_pg *s, struct pg_conn *conn);
 
 /* store_pg_view.c: the newest of the nodes; of the slots, those that have moved since. */
 int pg_view_read(struct pg_conn *conn, struct store_view *view, char names[STORE_NODES_MAX][48],

@@ -128,11 +128,15 @@ static const char script_6[] =
     " PRIMARY KEY (id, place));"
     "ALTER TABLE file_chunks ALTER bytes SET STORAGE EXTERNAL;";
 
+/* The history that the server's log belongs to. */
+static const char script_7[] =
+    "ALTER TABLE cluster ADD COLUMN IF NOT EXISTS history bytea NOT NULL DEFAULT '';";
+
 struct script {
     const char *tables, *indexes; /* NULL: none */
 };
 static const struct script scripts[] = {
-    {script_1, indexes_1}, {script_2, NULL}, {script_3, NULL}, {script_6, NULL}};
+    {script_1, indexes_1}, {script_2, NULL}, {script_3, NULL}, {script_6, NULL}, {script_7, NULL}};
 
 /* --- columns ---------------------------------------------------------------------------------- */
 

@@ -131,9 +131,24 @@ static const char *const texts[PG_COUNT] = {
     [PG_CLUSTER_NUMBER] = "UPDATE cluster SET last_number = greatest(last_number + 1, "
                           "extract(epoch FROM clock_timestamp())::bigint - 1735689600) "
                           "RETURNING last_number",
+    /* A promoted standby's log has a timeline of its own; pg_control_checkpoint would show the old
+     * one until its next checkpoint. */
+    [PG_HISTORY] =
+        "UPDATE cluster c SET history = n.history, "
+        "store_epoch = CASE WHEN n.kept THEN c.store_epoch ELSE n.number END, "
+        "last_number = CASE WHEN n.kept THEN c.last_number ELSE n.number END FROM "
+        "(SELECT h.history, k.history = '' OR ? = 1 AS kept, greatest(k.last_number + 1, "
+        "extract(epoch FROM clock_timestamp())::bigint - 1735689600) AS number FROM cluster k, "
+        "(SELECT convert_to(system_identifier || '/' || left(pg_walfile_name("
+        "pg_current_wal_lsn()), 8), 'UTF8') AS history FROM pg_control_system()) h) n "
+        "WHERE c.history <> n.history RETURNING CASE WHEN n.kept THEN 0 ELSE n.number END",
+    [PG_REWOUND] =
+        "UPDATE cluster SET last_number = n.number, store_epoch = n.number FROM "
+        "(SELECT greatest(last_number + 1, extract(epoch FROM clock_timestamp())::bigint "
+        "- 1735689600) AS number FROM cluster) n",
     [PG_NODES] =
         "SELECT n.incarnation, n.node, n.place, n.newest_id, b.beat, n.state, n.life, n.link, "
-        "n.version FROM nodes n JOIN beats b ON b.incarnation = n.incarnation "
+        "n.version, (SELECT store_epoch FROM cluster) FROM nodes n JOIN beats b ON b.incarnation = n.incarnation "
         "ORDER BY n.incarnation LIMIT 65",
     [PG_NODE_DEAD] = "UPDATE nodes SET state = 2 WHERE incarnation = ? AND state < 2 RETURNING 1",
     [PG_BEAT_DEAD] =

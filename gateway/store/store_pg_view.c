@@ -18,7 +18,8 @@ static int view_nodes(struct pg_conn *conn, struct store_view *v, char names[STO
     v->n = 0;
     for (int i = 0; i < n && v->n < STORE_NODES_MAX; i++) {
         struct str life = pg_col(r, i, 6);
-        if (life.n != PG_LIFE_BYTES) /* an import's */
+        v->epoch = pg_col_int(r, i, 9) > 1 ? pg_col_int(r, i, 9) : 0; /* 1: as it was made */
+        if (life.n != PG_LIFE_BYTES)                                  /* an import's */
             continue;
         struct store_node *node = &v->nodes[v->n];
         *node = (struct store_node){.incarnation = pg_col_int(r, i, 0),

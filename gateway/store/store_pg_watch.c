@@ -320,6 +320,14 @@ static int tell_others(struct pg_watch *w)
     return status;
 }
 
+/* Tasks that are begun from now on have keys above the epoch. */
+static int take_range(struct pg_watch *w)
+{
+    if (w->now.epoch <= w->now.range || w->now.epoch <= w->s->incarnation)
+        return STORE_OK;
+    return pg_number_take(&w->conn, &w->now.range);
+}
+
 static void watch_publish(struct pg_watch *w)
 {
     uv_mutex_lock(&w->lock);
@@ -335,6 +343,10 @@ static int round_within(struct pg_watch *w)
     if (!pg_conn_is_open(&w->conn)) {
         if (!pg_conn_open(&w->conn, &s->o, s->name))
             return STORE_IO;
+        if (pg_history_check(s, &w->conn) < 0) {
+            pg_conn_close(&w->conn);
+            return STORE_IO;
+        }
         watch_anew(w);
     }
     int64_t sent = pg_boot_ms();
@@ -350,6 +362,8 @@ static int round_within(struct pg_watch *w)
     if (sent - w->round_at > 2 * interval(w))
         watch_anew(w);
     status = pg_view_read(&w->conn, &w->now, w->names, &w->last_moved);
+    if (status == STORE_OK)
+        status = take_range(w);
     if (status == STORE_OK)
         status = watch_judge(w);
     if (status == STORE_OK)
@@ -403,7 +417,7 @@ static void watch_begin(struct store_pg *s)
     atomic_store(&w->turned, true);
     ASSERT(uv_mutex_init(&w->lock) == 0 && uv_cond_init(&w->wake) == 0);
     s->watch = w;
-    if (pg_conn_open(&w->conn, &s->o, s->name) &&
+    if (pg_conn_open(&w->conn, &s->o, s->name) && pg_history_check(s, &w->conn) == STORE_OK &&
         pg_view_read(&w->conn, &w->now, w->names, &w->last_moved) == STORE_OK)
         w->view = w->now;
     ASSERT(uv_thread_create(&w->thread, watch_run, w) == 0);

@@ -200,6 +200,60 @@ def test_a_failover_to_a_synchronous_standby_loses_nothing(stage):
     goes_on(scene, found)
 
 
+def cut_off(standby):
+    """Nothing more reaches it."""
+    standby.set("primary_conninfo", "")
+    wait_until(lambda: standby.sql("SELECT count(*) FROM pg_stat_wal_receiver") == "0", "it follows nobody")
+
+
+@heavy
+def test_a_failover_that_lost_a_tail_is_told_by_the_epoch(stage):
+    scene = stage(with_standby=True)
+    one = scene.cluster.gateways["one"]
+    owner, = scene.cluster.owners_at("one", 1)
+    with Client(one, token=tokens.token(owner)) as client:
+        done, _ = client.finish("events=5 bytes=40 burst=1 interval_ms=1", conversation="c")
+        task = client.chat("events=100000 bytes=40 burst=1 interval_ms=20", conversation="c")
+        client.event(task, "token")
+        assert "epoch" not in client.welcome
+        wait_until(lambda: scene.standby.sql(f"SELECT count(*) FROM tasks WHERE task_id = '{task['task_id']}'",
+                                             "crowd") == "1", "the standby has it")
+        cut_off(scene.standby)
+        seen = client.last[task["task_id"]]
+        client.expect(lambda line: line["type"] == "event" and line["seq"] > seen + 20, len(client.log))
+        lost = client.chat("events=1 bytes=40 burst=1 interval_ms=1", conversation="d")
+        client.event(lost, "task.started")
+        scene.server.kill()
+        scene.standby.promote()
+        scene.cluster.server = scene.standby
+        assert one.wait() == 75
+        cursor = client.last[task["task_id"]]
+    one.logged("event=tail_lost")
+    one.start()
+
+    def again():
+        with contextlib.suppress(Closed, Refused, OSError):
+            client = Client(one, token=tokens.token(owner))
+            if client.ask("open", conversation_id="c")["type"] == "conversation":
+                return client
+        return None
+    with wait_until(again, "service again") as client:
+        epoch = client.welcome["epoch"]
+        client.refused("not_found", "resume", task_id=lost["task_id"], conversation_id="d")
+        for after in (1, cursor):
+            client.refused("out_of_range", "resume", task_id=task["task_id"], conversation_id="c", after=after)
+        events = client.replay(task, 0)
+        assert events[-1]["data"]["error"]["code"] == "orphaned" and len(events) < cursor
+        assert client.call("resume", task_id=done["task_id"], conversation_id="c", after=1, epoch=epoch)["epoch"] == epoch
+        newer, _ = client.finish("events=5 bytes=40 burst=1 interval_ms=1", conversation="c")
+        assert len(client.replay(newer, 1)) == newer["head"] - 1  # of later: no other history
+    for name in ("two", "three"):
+        gateway = scene.cluster.gateways[name]
+        if gateway.process.poll() is not None:  # it had lost something too
+            assert gateway.wait() == 75
+            gateway.start()
+
+
 def test_all_three_are_restarted_one_after_the_other(stage):
     """No task that ends in time is lost or begun again, and nobody misses a number."""
     scene = stage(drain_s=120)

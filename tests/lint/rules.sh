@@ -41,7 +41,7 @@ lws_|LWS_|<libwebsockets    front/ base/deadline cli/chat_link
 json_t|JSON_|<jansson       config/ auth/jwt_key
 z_stream|Z_[A-Z]|<zlib      front/deflate
 SSL_|X509|<openssl/ssl      front/tls front/ws
-EVP_|<openssl/evp           auth/ fetch/webhook_sign files/ links/link_proof processes/sandbox store/file_check
+EVP_|<openssl/evp           auth/ base/chain_digest fetch/webhook_sign files/ links/link_proof processes/sandbox store/file_check
 HMAC|<openssl/hmac          auth/jwt fetch/webhook_sign links/link_proof
 PEM_|BIO_|BN_|OSSL_|ECDSA_  auth/
 RAND_|<openssl/rand         auth/ fetch/fetch front/front server

@@ -156,6 +156,39 @@ static void test_hub_start_that_failed_and_is_there_is_found_by_its_key(void **s
     client_free(c);
 }
 
+/* A cursor from before the loss may be of another event with that number, unless its client knows
+ * better; tasks of later have no other history. */
+static void test_hub_cursor_of_a_lost_history_is_refused(void **state)
+{
+    struct kit *k = *state;
+    struct client *before = client_new(k, "ann");
+    char old[TASK_ID_LEN + 1], later[TASK_ID_LEN + 1];
+    client_expect(before, "welcome");
+    assert_null(strstr(before->got.bytes, "epoch"));
+    snprintf(old, sizeof old, "%s", client_start(before, "c", "hi"));
+    run_say(k, kit_run(k, 0), json("{'event':'token','data':{'text':'said'}}"));
+    client_await(before, json("'seq':3,"));
+    client_free(before);
+
+    hub_rewound(&k->hub, 7, 8);
+    struct client *c = client_new(k, "ann");
+    client_expect(c, json("'epoch':7"));
+    client_ask(c, "resume", "c", old, json(",'after':2"));
+    client_await(c, json("'code':'out_of_range'"));
+    client_ask(c, "resume", "c", old, json(",'after':2,'epoch':6"));
+    client_await(c, json("'code':'out_of_range'"));
+    client_ask(c, "resume", "c", old, json(",'after':2,'epoch':7"));
+    assert_non_null(strstr(client_await(c, json("'resumed'")), json("'epoch':7")));
+    client_ask(c, "resume", "c", old, json(",'after':0"));
+    client_await(c, json("'resumed'"));
+
+    snprintf(later, sizeof later, "%s", client_start(c, "d", "hi"));
+    run_say(k, kit_run(k, 1), json("{'event':'token','data':{'text':'said'}}"));
+    client_ask(c, "resume", "d", later, json(",'after':1"));
+    client_await(c, json("'resumed'"));
+    client_free(c);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -166,6 +199,7 @@ int main(void)
         TEST(test_hub_commit_that_failed_and_is_there_is_dense_and_ends_once),
         TEST(test_hub_end_that_failed_and_is_there_is_the_end),
         TEST(test_hub_start_that_failed_and_is_there_is_found_by_its_key),
+        TEST(test_hub_cursor_of_a_lost_history_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static const char *const lines[] = {
     "{'type':'chat','message':'m','conversation_id':'c-1','reply_to':'" TID
     "','when_busy':'reject'}",
     "{'type':'branch','conversation_id':'c-1','message_id':'" TID "'}",
-    "{'type':'resume'," IDS ",'after':12,'coalesce':true}",
+    "{'type':'resume'," IDS ",'after':12,'coalesce':true,'rollup_ms':250}",
     "{'type':'resume'," IDS "}",
     "{'type':'unsubscribe'," IDS "}",
     "{'type':'cancel'," IDS ",'tree':true}",

@@ -40,6 +40,8 @@ export interface Options {
    * otherwise the module is loaded when there is trouble.
    */
   diagnose?: typeof diagnose;
+  /** Text of live tasks comes joined, at most once in so many milliseconds: for phones; not even `exact` events undo it. */
+  rollupMs?: number;
   /** The client's name for the gateway. */
   client?: { name: string; version?: string };
 }
@@ -55,6 +57,7 @@ export class Client extends Observable {
 
   /** @internal */ readonly following = new Map<string, Task>();
   /** @internal */ readonly outgoing: Outbox;
+  /** @internal */ readonly rollup: { rollup_ms?: number };
 
   #status: Status = { state: "connecting", retryAt: 0, error: null, trouble: null };
   #link: Link | undefined;
@@ -76,7 +79,8 @@ export class Client extends Observable {
       const hint = "no WebSocket: pass { WebSocket } of package ws";
       throw new HoldfastError("no_websocket", hint);
     }
-    const { debug = false } = options;
+    const { debug = false, rollupMs } = options;
+    this.rollup = rollupMs ? { rollup_ms: rollupMs } : {};
     this.#debug = debug === true ? (line) => console.debug("holdfast", line) : debug || NOT;
     const store = new ForgivingStore(options.store ?? new IndexedStore());
     const place = `${url} ${options.user ?? ""}`;

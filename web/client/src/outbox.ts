@@ -182,7 +182,7 @@ export class Outbox {
   async #send(one: Outgoing): Promise<void> {
     if (!this.#items.includes(one)) return;
     await new Promise<unknown>((settled) => {
-      const takeBack = this.#client.ask("chat", one.request, {
+      const takeBack = this.#client.ask("chat", { ...one.request, ...this.#client.rollup }, {
         kept: true,
         patient: true,
         onSent: (sent, why) => {

@@ -335,7 +335,7 @@ export class Task extends Observable {
     this.#takeBack?.();
     this.#takeBack = this.#client.ask(
       "resume",
-      { ...this.#ref, after, coalesce: !reading.some(({ exact }) => exact) },
+      { ...this.#ref, after, coalesce: !reading.some(({ exact }) => exact), ...this.#client.rollup },
       {
         kept: false,
         onReply: (reply) => this.#resumed(reply),

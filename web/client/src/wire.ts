@@ -211,12 +211,13 @@ export interface EventData {
   file: Omit<FilePart, "type">;
   custom: CustomData;
   final_answer: { output: string };
-  "task.completed": { output: string; result?: unknown };
+  "task.completed": { output: string; result?: unknown; chain?: string };
   "task.failed": {
     status: "failed" | "cancelled";
     error: TaskError;
     output?: string;
     cancel?: { requested_at: number; stopped_at: number };
+    chain?: string;
   };
   /** Not from the wire: earlier events are not contiguous, and `first` comes next. */
   reset: { after: number; first: number };
@@ -267,17 +268,19 @@ export interface ChatOptions {
   reply_to?: string;
   /** The user's message beside which this one goes, with the same history. */
   edit?: string;
+  /** Text of its events comes joined, at most once in so many milliseconds. */
+  rollup_ms?: number;
 }
 
 export interface RequestFields {
   chat: ChatOptions & { message: string | readonly Part[]; conversation_id?: string };
-  resume: TaskRef & { after?: number; coalesce?: boolean };
+  resume: TaskRef & { after?: number; coalesce?: boolean; rollup_ms?: number };
   unsubscribe: TaskRef;
   cancel: TaskRef & { tree?: boolean };
   cancel_all: ConversationRef;
   send: TaskRef & { content: string };
   respond: TaskRef & { input_id: string; answer: boolean | string };
-  open: ConversationRef & { limit?: number; follow?: boolean };
+  open: ConversationRef & { limit?: number; follow?: boolean; rollup_ms?: number };
   close: ConversationRef;
   watch: Record<never, never>;
   task: TaskRef;

@@ -23,7 +23,7 @@ it.each(["vue", "svelte", "solid"])("what %s wants is less than 1 KiB", async (n
   expect(await sizeOf(`${name}.ts`, ["vue", "solid-js"])).toBeLessThan(1024);
 });
 
-it.each(["branches", "search", "export"])("what %s wants is less than 1 KiB", async (name) => {
+it.each(["branches", "search", "export", "verify"])("what %s wants is less than 1 KiB", async (name) => {
   expect(await sizeOf(`${name}.ts`, [])).toBeLessThan(1024);
 });
 

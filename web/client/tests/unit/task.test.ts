@@ -449,3 +449,18 @@ describe("requests", () => {
     expect(socket.all("send")).toHaveLength(0);
   });
 });
+
+it("asks for text in fewer lines where it is told to", async () => {
+  const its = await liveScene({ rollupMs: 250 });
+  const outgoing = its.client.conversation("c1").ask("hi");
+  await settle();
+  expect(its.socket.asked("chat")).toMatchObject({ rollup_ms: 250 });
+  its.socket.answer("chat", { type: "started", task: summary({ request_key: outgoing.key }) });
+  const task = await outgoing.started;
+  void gather(task.events());
+  await settle();
+  its.socket.say(event(1, "task.created"), token(2, "a"), token(4, "bc", { from: 3 }));
+  await settle();
+  const socket = await comeBack(its);
+  expect(socket.asked("resume")).toMatchObject({ after: 4, rollup_ms: 250 });
+});
