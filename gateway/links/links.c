@@ -253,17 +253,28 @@ const struct links_stats *links_stats_of(const struct links *l)
     return &l->stats;
 }
 
+/* A link that we dialled has the sessions of clients here, whose home is the other node. */
+static bool link_is_of_a_front(const struct link *k)
+{
+    return !k->peer;
+}
+
 void links_close_slots(struct links *l, const struct slots *slots)
 {
-    list_each (it, &l->all)
-        home_close_slots(list_item(it, struct link, all), slots);
+    list_each (it, &l->all) {
+        struct link *k = list_item(it, struct link, all);
+        if (link_is_of_a_front(k))
+            home_close_slots(k, slots);
+    }
 }
 
 uint32_t links_close_owner(struct links *l, struct str owner, enum close_code code, const char *why)
 {
     uint32_t n = 0;
-    list_each (it, &l->all)
-        n += home_close_owner(list_item(it, struct link, all), owner, code, why);
+    list_each (it, &l->all) {
+        struct link *k = list_item(it, struct link, all);
+        n += link_is_of_a_front(k) ? home_close_owner(k, owner, code, why) : 0;
+    }
     return n;
 }
 
