@@ -79,7 +79,7 @@ class Proxied:
         self.gateway, self.host, self.port = gateway, "127.0.0.1", port
         self.path = gateway.path
 
-    http = Gateway.http
+    http, _http = Gateway.http, Gateway._http
 
 
 @pytest.fixture(scope="module", params=[nginx, haproxy, caddy], ids=["nginx", "haproxy", "caddy"])

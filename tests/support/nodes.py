@@ -89,10 +89,12 @@ class Nodes:
                         f"s.incarnation WHERE s.slot = {slot_of(owner)}")
 
     def owners_at(self, name, n, prefix="u"):
-        """Names of owners whose home is that node now."""
-        slots = {int(slot) for slot in self.sql(
-            "SELECT s.slot FROM slots s JOIN nodes n ON n.incarnation = s.incarnation "
-            f"WHERE n.node = convert_to('{name}', 'UTF8')").splitlines()}
+        """Names of owners whose home is that node now; one that has just begun gets its first slots with a beat."""
+        def homes():
+            return {int(slot) for slot in self.sql(
+                "SELECT s.slot FROM slots s JOIN nodes n ON n.incarnation = s.incarnation "
+                f"WHERE n.state = 0 AND n.node = convert_to('{name}', 'UTF8')").splitlines()}
+        slots = wait_until(homes, f"slots of {name}")
         found = (owner for owner in (f"{prefix}{i}" for i in range(100000)) if slot_of(owner) in slots)
         return [next(found) for _ in range(n)]
 
