@@ -80,10 +80,10 @@ scene("what is found on another branch, or far above, is brought there", async (
   await page.reload();
   await page.waitForSelector("#earlier");
   await page.fill("#search", "cormorants");
-  await page.click("#found a");
+  await page.click("#found a:has-text('cormorants')");
   await page.waitForSelector(".turn[data-found]:has-text('cormorants')");
   await page.fill("#search", '"answer 59"');
-  await page.click("#found a");
+  await page.click("#found a:has-text('Answer 59')"); // not one of the words before
   await page.waitForSelector(".turn[data-found]:has-text('Answer 59')");
   await page.waitForSelector(".turn:has-text('Another answer')", { state: "detached" });
 });
