@@ -325,7 +325,10 @@ def test_search_finds_titles_and_texts_and_marks_them(gateway, owner):
     finished(owner, "g-1", program({"final_answer": "quick again"}))
     owner.call("title", conversation_id="f-2", title="My quick notes")
     found = owner.call("search", query="QUICK")
-    assert [(c["conversation_id"], c["title"], c["matches"]) for c in found["conversations"]][0] == ("f-2", "My quick notes", [[3, 5]])
+    titles = {c["conversation_id"]: (c["title"], c["matches"]) for c in found["conversations"]}
+    assert titles["f-2"] == ("My quick notes", [[3, 5]])
+    times = [c["updated_at"] for c in found["conversations"]]  # two may be of the same millisecond
+    assert times == sorted(times, reverse=True)
     answers = [m for m in found["messages"] if m["role"] == "assistant"]
     assert [(m["conversation_id"], m["text"], m["matches"]) for m in answers] == [
         ("g-1", "quick again", [[0, 5]]), ("f-1", "The Quick brown fox", [[4, 5]])]
