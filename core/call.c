@@ -148,8 +148,7 @@ static void done(struct call *c)
     list_remove(&c->waits);
     list_remove(&c->naming);
     if (c->graft)
-        c->conversation->grafting = NULL;
-    graft_free(c->graft);
+        graft_over(c);
     exporting_free(c->exporting);
     if (c->conversation)
         conversation_unref(c->conversation);

@@ -21,6 +21,7 @@ struct session;
 #define NO_SUCH_MESSAGE "no such message"
 #define NO_SUCH_CONVERSATION "no such conversation"
 #define IS_BEING_DELETED "the conversation is being deleted"
+#define IS_BEING_MADE "the conversation is being made by a fork or an import"
 
 /* line is the whole reply without newline; error is ERR_NONE for an answer. */
 typedef void (*call_reply_fn)(void *arg, enum error error, struct str line);
@@ -166,6 +167,7 @@ void exporting_free(struct exporting *e); /* NULL is allowed */
 bool graft_may_begin(struct call *c);
 bool graft_is_new(struct call *c, int status);
 void graft_end(struct call *c);
+void graft_over(struct call *c); /* of a call that has a graft */
 
 /* Where a chat with reply_to, edit or regenerate goes (placing.c). */
 struct placing {

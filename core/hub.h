@@ -109,6 +109,7 @@ enum hub_limit {
     LIMIT_STORE_PER_OWNER,
     LIMIT_SCHEDULES,
     LIMIT_SHARES,
+    LIMIT_GRAFTS,
     N_LIMITS
 };
 
@@ -171,6 +172,7 @@ struct owner {
     uint32_t n_live;     /* tasks */
     uint32_t n_schedules;
     struct list schedules; /* by id */
+    uint32_t n_grafts;     /* conversations that are being made of messages */
     uint32_t n_grants;
     struct list grants; /* oldest first */
     struct feed watch;
@@ -191,6 +193,7 @@ struct hub {
     struct buf scratch;
     int64_t next_key;
     uint32_t n_live; /* tasks */
+    uint32_t n_grafts;
     uint32_t n_processes;
     struct list waiting;  /* tasks that wait for a process slot */
     struct list resuming; /* tasks whose runs begin again, some each turn */

@@ -158,6 +158,9 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     *ret_why = IS_BEING_DELETED;
     if (c->conversation->deleting)
         return ERR_CONFLICT;
+    *ret_why = IS_BEING_MADE;
+    if (c->conversation->grafting)
+        return ERR_CONFLICT;
     *ret_why = "\"name\" is in use by a live task of the conversation";
     if (r->name.p && task_name_is_taken(c->conversation, r->name))
         return ERR_CONFLICT;

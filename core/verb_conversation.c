@@ -171,8 +171,8 @@ static void on_all_asked(struct waiter *w, int status)
 void verb_delete(struct call *c)
 {
     c->conversation = conversation_ref(c->hub, c->owner, c->req.conversation_id);
-    if (c->conversation->deleting) {
-        call_fail(c, ERR_CONFLICT, IS_BEING_DELETED);
+    if (c->conversation->deleting || c->conversation->grafting) {
+        call_fail(c, ERR_CONFLICT, c->conversation->deleting ? IS_BEING_DELETED : IS_BEING_MADE);
         return;
     }
     c->conversation->deleting = c;

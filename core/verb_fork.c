@@ -29,12 +29,25 @@ bool graft_may_begin(struct call *c)
     } else if (c->conversation->grafting || c->conversation->deleting ||
                !list_is_empty(&c->conversation->tasks)) {
         call_fail(c, ERR_CONFLICT, is_in_use);
+    } else if (c->owner->n_grafts >= MAX_GRAFTS_PER_OWNER || c->hub->n_grafts >= MAX_GRAFTS) {
+        c->hub->stats.limit_hits[LIMIT_GRAFTS]++;
+        call_fail(c, ERR_OVERLOADED, "too many forks and imports are under way");
     } else {
         c->graft = graft_new();
         c->conversation->grafting = c;
+        c->owner->n_grafts++;
+        c->hub->n_grafts++;
         return true;
     }
     return false;
+}
+
+void graft_over(struct call *c)
+{
+    c->conversation->grafting = NULL;
+    c->owner->n_grafts--;
+    c->hub->n_grafts--;
+    graft_free(c->graft);
 }
 
 bool graft_is_new(struct call *c, int status)

@@ -220,9 +220,9 @@ static void resumes(struct server *s, struct buf *out, const char *name)
 static void limits(struct server *s, struct buf *out, const char *name)
 {
     static const char *const names[] = {
-        "tasks",         "tasks_per_owner",     "processes",   "requests_per_second",
-        "subscriptions", "task_bytes",          "task_events", "inbox",
-        "store_gib",     "store_mib_per_owner", "schedules",   "shares"};
+        "tasks",      "tasks_per_owner", "processes", "requests_per_second", "subscriptions",
+        "task_bytes", "task_events",     "inbox",     "store_gib",           "store_mib_per_owner",
+        "schedules",  "shares",          "grafts"};
     _Static_assert(countof(names) == N_LIMITS, "by enum hub_limit");
     for (size_t i = 0; i < countof(names); i++)
         buf_putf(out, "%s{limit=\"%s\"} %" PRIu64 "\n", name, names[i], s->hub.stats.limit_hits[i]);

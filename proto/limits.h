@@ -38,9 +38,11 @@
 #define MAX_THINK_TAG 32         /* bytes of the name of a tag that encloses thoughts */
 #define MAX_OWNER 255            /* bytes of a token's sub */
 #define MAX_SEARCH 256           /* bytes of what is searched for */
-#define MAX_ROLLUP_MS 10000 /* how long text of live events may be held back, to be merged */
+#define MAX_ROLLUP_MS 10000      /* how long text of live events may be held back, to be merged */
 #define LIST_DEFAULT 50
 #define LIST_MAX 200
+#define MAX_GRAFTS 16               /* forks and imports under way, each of some MiB … */
+#define MAX_GRAFTS_PER_OWNER 2      /* … and of one owner */
 #define MAX_ACK_IDS 1000            /* task ids in one ack */
 #define MAX_REPLIES_WAITING 64      /* a connection with this many is not read */
 #define MAX_MALFORMED_PER_MINUTE 10 /* lines; one more closes with 1008 */

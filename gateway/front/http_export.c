@@ -293,9 +293,27 @@ static void import_begin(struct exchange *x)
     x->call = hub_request(x->front->hub, &who, &req, on_imported, x);
 }
 
+/* Bodies that come slowly hold what came: they are as few as the conversations that are made. */
+static bool import_has_room(const struct exchange *x)
+{
+    unsigned all = 0, of_owner = 0;
+    list_each (it, &x->front->bodies) {
+        const struct exchange *other = list_item(it, const struct exchange, coming);
+        if (other == x || !other->route || other->route->kind->piece != import_piece)
+            continue;
+        all++;
+        of_owner += other->owner == x->owner;
+    }
+    return all < MAX_GRAFTS && of_owner < MAX_GRAFTS_PER_OWNER;
+}
+
 static void import_head(struct exchange *x)
 {
     (void)import_of(x);
+    if (import_has_room(x))
+        return;
+    x->front->hub->stats.limit_hits[LIMIT_GRAFTS]++;
+    http_api_fail(x, ERR_OVERLOADED, "too many forks and imports are under way");
 }
 
 static const struct exchange_kind import_kind = {

@@ -159,7 +159,8 @@ class World:
         assert not any(e["data"]["is_error"] for e in of("tool_result")), of("tool_result")
         for who, numbers in ((name, ["1", "2", "3"]), (f"child-of-{name}", ["7"])):
             with open(f"{self.model.folder}/{who}", encoding="utf-8") as file:
-                assert sorted(file.read().split()) == numbers, f"{who}: a command ran twice, or not at all"
+                ran = sorted(file.read().split())
+                assert ran == numbers, f"{who}: a command ran twice, or not at all: {ran}, {of('tool_result')}"
             self.model.check(who)
         self.check_other_ways(client, task, events)
         record = client.task(task)

@@ -1,10 +1,11 @@
 """export and import: a conversation as JSON lines (PROTOCOL.md 5 and 7)."""
 
 import json
+import socket
 
 import pytest
 
-from gateway import Gateway, script_agent
+from gateway import WAIT_S, Gateway, script_agent, wait_until
 from holdfast import Client, new_id
 
 CONFIG = {"agents": [script_agent(default=True)]}
@@ -234,3 +235,21 @@ def test_import_is_all_or_nothing_after_a_kill():
         gateway.start()
         with Client(gateway, token=token) as client:
             assert opened(client, copy)["messages"] == shown
+
+
+def test_bodies_of_imports_are_few(gateway, client):
+    """A body that comes slowly holds what came."""
+    head = (f"POST /v1/import HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {client.token}\r\n"
+            "Content-Length: 1000\r\n\r\n{").encode()
+    slow = [socket.create_connection((gateway.host, gateway.port), WAIT_S) for _ in range(2)]
+    for sock in slow:
+        sock.sendall(head)
+
+    def code():
+        status, _, body = gateway.http("POST", "/v1/import", "\n", {"Authorization": f"Bearer {client.token}"})
+        return status, json.loads(body)["error"]["code"]
+
+    wait_until(lambda: code() == (503, "overloaded"), "two that are under way")
+    slow.pop().close()
+    wait_until(lambda: code() == (400, "bad_request"), "room for another one")
+    slow.pop().close()
