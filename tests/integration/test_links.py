@@ -10,6 +10,7 @@ import types
 
 import pytest
 
+import exposition
 import files
 import nodes
 import postgres
@@ -63,6 +64,13 @@ def order(gateway, *words):
 
 
 # -------------------------------------------------------------------- what clients do
+
+
+def test_metrics_of_nodes_can_be_read(pair):
+    for gateway in (pair.home, pair.front):
+        wait_until(lambda one=gateway: sum("component=link event=up" in line for line in one.log) >= 2, "both links")
+        families = exposition.read(gateway.http("GET", "/metrics")[2].decode())
+        assert len(families["holdfast_cluster_link_up"].samples) == 1
 
 
 def test_conversation_at_the_wrong_node(pair):
