@@ -314,4 +314,5 @@ void model_stream_done(struct model_stream *s)
     buf_done(&s->whole);
     buf_done(&s->items);
     openai_answer_done(&s->answer);
+    trace_drop(&s->trace);
 }
