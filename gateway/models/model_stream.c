@@ -334,4 +334,5 @@ void model_stream_done(struct model_stream *s)
     buf_done(&s->items);
     buf_done(&s->places);
     openai_answer_done(&s->answer);
+    trace_drop(&s->trace);
 }
