@@ -27,6 +27,7 @@ void tasks_start_next(struct conversation *c); /* … by this, which takes that 
 void task_run(struct task *t);
 void task_stop_run(struct task *t); /* leaves the run, in whatever state it is */
 void task_stop(struct task *t, enum task_error why, const char *text);
+void task_on_stop(void *task, struct str text); /* from the adapter (struct run_events) */
 void task_init_clocks(struct task_work *w);
 void task_arm_clocks(struct task *t);
 void task_stand_clocks(struct task *t, bool stand);

@@ -404,6 +404,12 @@ static const char *const texts[PG_COUNT] = {
                             " AND t.status = ?" TURNS LIMITED("t.task_id DESC"),
     [PG_ASK_TASKS_LIVE] = "SELECT " BRIEF " FROM tasks t WHERE t.status < 2 AND " IN_CONVERSATION
                           " AND t.status = ?" TURNS LIMITED("t.task_id DESC"),
+    [PG_ASK_OWNED] =
+        "SELECT " BRIEF " FROM tasks t WHERE t.owner = ? AND t.task_id >= ?" LIMITED("t.task_id"),
+    [PG_ASK_OWNED_LIVE] = "SELECT " BRIEF " FROM tasks t WHERE t.status < 2 AND t.owner = ? AND "
+                          "t.task_id >= ?" LIMITED("t.task_id"),
+    [PG_ASK_OWNED_NEWEST] =
+        "SELECT " BRIEF " FROM tasks t WHERE t.owner = ? ORDER BY t.task_id DESC LIMIT 1",
     [PG_ASK_RESULTS] =
         WITHIN(FULL, FULL_SIZE,
                "FROM tasks t" WITH_INPUT
