@@ -5,6 +5,7 @@
 #include "gateway/base/log.h"
 #include "gateway/base/secret_line.h"
 #include "gateway/cluster/cluster.h"
+#include "gateway/crew/crew.h"
 #include "gateway/fetch/webhook.h"
 #include "gateway/links/neighbours.h"
 #include "gateway/server.h"
@@ -53,8 +54,16 @@ static void on_leaving(void *arg, const struct slots *slots)
 
 bool server_open_store(struct server *s, void (*opened)(void *arg, int status))
 {
-    const struct cluster_options cluster = {
-        .opened = opened, .busy = on_busy, .closing = on_closing, .leaving = on_leaving, .arg = s};
+    const struct crew_member *m = s->member;
+    bool has_home = m && (m->is_home || m->is_front);
+    const struct cluster_options cluster = {.opened = opened,
+                                            .busy = on_busy,
+                                            .closing = on_closing,
+                                            .leaving = on_leaving,
+                                            .arg = s,
+                                            .us = has_home ? CREW_HOME + (int64_t)m->at : 0,
+                                            .home = has_home ? CREW_HOME : 0,
+                                            .home_link = has_home ? m->link : NULL};
     char error[STORE_ERROR_TEXT] = "";
     if (s->config->store.kind == STORE_POSTGRES) {
         if (!open_postgres(s, error)) {

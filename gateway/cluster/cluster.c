@@ -5,6 +5,7 @@
  * and their clients find the next home. */
 #include "gateway/cluster/cluster.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -290,6 +291,21 @@ static void on_changed(void *arg)
 
 /* --- open and close --------------------------------------------------------------------------- */
 
+/* One home has all slots for ever, and only the others look for it. */
+static void fix_view(struct cluster *c)
+{
+    struct store_node *node = &c->view.nodes[0];
+    c->us = c->o.us;
+    for (unsigned i = 0; i < N_SLOTS; i++)
+        c->view.home[i] = c->o.home;
+    if (c->o.home == c->us)
+        return;
+    c->view.n = 1;
+    node->incarnation = c->o.home;
+    snprintf(node->name, sizeof node->name, "home");
+    snprintf(node->link, sizeof node->link, "%s", c->o.home_link);
+}
+
 struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *pg,
                              const struct cluster_options *options)
 {
@@ -298,6 +314,8 @@ struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *
     c->pg = pg;
     c->o = *options;
     list_init(&c->watchers);
+    if (!pg && options->us)
+        fix_view(c);
     if (!pg)
         return c;
     c->us = store_pg_incarnation(pg);
@@ -312,8 +330,8 @@ struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *
 void cluster_start(struct cluster *c)
 {
     hub_rewound(c->hub, c->view.epoch, 0);
-    if (c->pg)
-        restore_next(c);
+    if (c->pg || c->o.home != c->us)
+        restore_next(c); /* a front has no slots, but begins all the same */
     else
         hub_restore(c->hub, c->o.opened, c->o.arg);
 }
@@ -384,7 +402,7 @@ struct home_of cluster_home_of(const struct cluster *c, struct str owner)
     if (slots_has(&c->hub->open, slot))
         return h;
     h.at = HOME_SOON;
-    if (c->pg && c->view.home[slot] != c->us)
+    if (c->view.home[slot] != c->us)
         h.node = cluster_find_node(c, c->view.home[slot]);
     if (h.node)
         h.at = HOME_AWAY;
@@ -393,7 +411,7 @@ struct home_of cluster_home_of(const struct cluster *c, struct str owner)
 
 unsigned cluster_slots_of(const struct cluster *c, int64_t incarnation)
 {
-    return c->pg ? store_view_count(&c->view, incarnation) : 0;
+    return c->us ? store_view_count(&c->view, incarnation) : 0;
 }
 
 bool cluster_is_trusted(const struct cluster *c)

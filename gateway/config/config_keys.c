@@ -450,6 +450,8 @@ TABLE(traces_table, traces_keys);
 static const struct key root_keys[] = {
     {"listen", "address and port; port 0: any free one", TEXT(config, listen, 128),
      .text = "127.0.0.1:8080"},
+    {"processes", "processes that serve the port together, to use several cores",
+     INT(config, processes, 1, 64, 1)},
     {"data", "directory of the store and the guest key", TEXT(config, data, MAX_PATH_TEXT),
      .computed = "$XDG_STATE_HOME/holdfast or ~/.local/state/holdfast"},
     {"public_url",
