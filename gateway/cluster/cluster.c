@@ -30,7 +30,7 @@ struct cluster {
     msec_t closing_since, closes_after;
     uv_timer_t tick;      /* runs while some are closing */
     struct slots leaving; /* left, and not released yet */
-    bool begun, restores, leaves, stopped;
+    bool started, begun, restores, leaves, stopped;
     struct waiter staged; /* before leaving ones may be released */
     int64_t us;
     struct list watchers;
@@ -74,6 +74,8 @@ static void restore_next(struct cluster *c)
     int64_t number = 0;
     unsigned n = 0;
     if (c->restores || c->stopped || (c->begun && slots_are_empty(&c->waiting)))
+        return;
+    if (!c->started || !store_pg_is_sure(c->pg))
         return;
     c->begun = c->restores = true;
     c->restoring = c->waiting;
@@ -199,7 +201,8 @@ static void leave_some(struct cluster *c)
     struct slots idle, busy = {0};
     unsigned share = store_view_share(&c->view, c->us);
     unsigned have = store_view_count(&c->view, c->us), going = slots_count(&c->closing);
-    if (c->restores || c->leaves || have <= share + going || !has_others(c))
+    if (c->restores || c->leaves || have <= share + going || !has_others(c) ||
+        !store_pg_is_sure(c->pg))
         return;
     unsigned most = have - share - going;
     hub_find_idle(c->hub, &c->hub->open, &idle);
@@ -258,6 +261,14 @@ static void close_strays(struct cluster *c)
     c->o.closing(c->o.arg, &away, true);
 }
 
+/* All have said what they had; a release that was lost is asked for again. */
+static void agree(struct cluster *c)
+{
+    store_pg_agreed(c->pg, c->view.agreed);
+    if (c->leaves && !list_is_in(&c->staged.node))
+        store_pg_release(c->pg, &c->leaving);
+}
+
 static void on_view(uv_async_t *async)
 {
     struct cluster *c = container_of(async, struct cluster, async);
@@ -269,6 +280,8 @@ static void on_view(uv_async_t *async)
     *before = c->view;
     store_pg_view(c->pg, &c->view);
     hub_rewound(c->hub, c->view.epoch, c->view.range);
+    if (c->view.agreed)
+        agree(c);
     bool other = is_other(before, &c->view);
     free(before);
     take_slots(c);
@@ -276,10 +289,9 @@ static void on_view(uv_async_t *async)
         cluster_tell(c);
         close_strays(c);
     }
-    if (!c->begun)
-        return;
     restore_next(c);
-    leave_some(c);
+    if (c->begun)
+        leave_some(c);
 }
 
 /* Any thread. */
@@ -312,6 +324,7 @@ struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *
 void cluster_start(struct cluster *c)
 {
     hub_rewound(c->hub, c->view.epoch, 0);
+    c->started = true;
     if (c->pg)
         restore_next(c);
     else

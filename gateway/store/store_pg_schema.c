@@ -132,11 +132,15 @@ static const char script_6[] =
 static const char script_5[] =
     "ALTER TABLE cluster ADD COLUMN IF NOT EXISTS history bytea NOT NULL DEFAULT '';";
 
+/* The one that a node has said it is on. */
+static const char script_7[] =
+    "ALTER TABLE nodes ADD COLUMN IF NOT EXISTS history bytea NOT NULL DEFAULT '';";
+
 struct script {
     const char *tables, *indexes; /* NULL: none */
 };
-static const struct script scripts[] = {
-    {script_1, indexes_1}, {script_2, NULL}, {script_3, NULL}, {script_6, NULL}, {script_5, NULL}};
+static const struct script scripts[] = {{script_1, indexes_1}, {script_2, NULL}, {script_3, NULL},
+                                        {script_6, NULL},      {script_5, NULL}, {script_7, NULL}};
 
 /* --- columns ---------------------------------------------------------------------------------- */
 
