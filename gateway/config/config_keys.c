@@ -247,6 +247,8 @@ static const struct key store_keys[] = {
     {"replay_cache_mib", "memory for replayed events",
      INT(config, store.replay_cache_mib, 0, 1048576, 64)},
     {"retry_s", "how long to retry a failing commit", INT(config, store.retry_s, 0, 3600, 30)},
+    {"redo_mib", "postgres: memory for the last batches, for a failover that has lost them",
+     INT(config, store.redo_mib, 0, 4096, 64)},
     {"chain", "whether the end of a task proves its events, by a chain of SHA-256",
      BOOL(config, store.chain)},
 };
