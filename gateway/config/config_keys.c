@@ -247,6 +247,8 @@ static const struct key store_keys[] = {
     {"replay_cache_mib", "memory for replayed events",
      INT(config, store.replay_cache_mib, 0, 1048576, 64)},
     {"retry_s", "how long to retry a failing commit", INT(config, store.retry_s, 0, 3600, 30)},
+    {"redo_mib", "postgres: memory for the last batches, for a failover that has lost them",
+     INT(config, store.redo_mib, 0, 4096, 64)},
     {"chain", "whether the end of a task proves its events, by a chain of SHA-256",
      BOOL(config, store.chain)},
 };
@@ -450,6 +452,8 @@ TABLE(traces_table, traces_keys);
 static const struct key root_keys[] = {
     {"listen", "address and port; port 0: any free one", TEXT(config, listen, 128),
      .text = "127.0.0.1:8080"},
+    {"processes", "processes that serve the port together, to use several cores",
+     INT(config, processes, 1, 64, 1)},
     {"data", "directory of the store and the guest key", TEXT(config, data, MAX_PATH_TEXT),
      .computed = "$XDG_STATE_HOME/holdfast or ~/.local/state/holdfast"},
     {"public_url",
