@@ -68,7 +68,8 @@ bool front_sign(struct front *f, struct str claims, struct buf *out)
 
 bool front_is_ready(const struct front *f)
 {
-    return f->phase == FRONT_SERVING && hub_can_write(f->hub) && hub_is_trusted(f->hub);
+    return f->phase == FRONT_SERVING && !f->is_cut_off && hub_can_write(f->hub) &&
+           hub_is_trusted(f->hub);
 }
 
 /* --- libwebsockets ---------------------------------------------------------------------------- */

@@ -27,6 +27,7 @@ LATE_S = 5 + 5 * SCALE  # how late a busy machine may be with anything
 
 STORE = os.environ.get("HOLDFAST_TEST_STORE", "")  # "postgres": gateways that name no store have theirs there
 WRONG_NODE = os.environ.get("HOLDFAST_TEST_NODES", "") == "wrong"  # then clients come to a front, never to the home
+PROCESSES = int(os.environ.get("HOLDFAST_TEST_PROCESSES", "1"))  # of each gateway whose test names no number
 POSTGRES = os.environ.get("HOLDFAST_POSTGRES", "")  # support/postgres.py's file about the tests' server
 
 SCRIPT = [str(pathlib.Path(BINARY).resolve().parent / "tests" / "script_agent")]
@@ -151,6 +152,18 @@ def summed(metrics, others):
     return "\n".join(lines) + "\n"
 
 
+def of_crew(metrics):
+    """Metrics of several processes, which are told apart by a label, as if they were one's."""
+    sums = {}
+    for line in metrics.splitlines():
+        name, value = (line, None) if line.startswith("#") else line.rsplit(" ", 1)
+        name = re.sub(r'{process="\d+"(,|})', lambda m: "{" if m[1] == "," else "", name)
+        sums[name] = None if value is None else sums.get(name, 0) + float(value)
+    def put(name, value):
+        return name if value is None else f"{name} {int(value) if value == int(value) else value}"
+    return "\n".join(put(name, value) for name, value in sums.items()) + "\n"
+
+
 class Gateway:
     """One data folder, and the process that serves it now.  start, stop, kill, start …"""
 
@@ -185,7 +198,8 @@ class Gateway:
             merged(server, {"env": {MARK: self.mark}}) if "command" in server else server
             for server in self.config.get("mcp", [])
         ]
-        changes = {"agents": agents, **({"mcp": servers} if servers else {}), **self.store()}
+        crew = {"processes": PROCESSES} if PROCESSES > 1 and "processes" not in self.config else {}
+        changes = {"agents": agents, **({"mcp": servers} if servers else {}), **self.store(), **crew}
         config.write_text(json.dumps(merged(self.config, changes)))
         listen = "127.0.0.1:0" if self.has_front() else self.listen
         return [str(self.binary), "serve", "--config", str(config), "--listen", listen,
@@ -404,7 +418,7 @@ class Gateway:
         return int(re.search(r'^holdfast_heap_bytes\{state="used"\} (\d+)', metrics, re.M)[1])
 
     def n_fds(self):
-        """Of both, once the links between them are there in both directions."""
+        """Counts both, once the links between them are there in both directions."""
         if not self.front:
             return len(os.listdir(f"/proc/{self.process.pid}/fd"))
         wait_until(lambda: sum("component=link event=up" in line for line in self.front_log) >= 2, "both links")
@@ -427,6 +441,8 @@ class Gateway:
         status, head, answer = self._http(self.port, method, path, body, headers)
         if front and path == "/metrics" and status == 200:
             answer = summed(answer.decode(), self._http(self.home_port, method, path, body, headers)[2].decode()).encode()
+        if PROCESSES > 1 and path == "/metrics" and status == 200:
+            answer = of_crew(answer.decode()).encode()
         return status, head, answer
 
     def _http(self, port, method, path, body, headers):
