@@ -82,8 +82,8 @@ bool keep_status_write(int folder, const struct keep_status *status) MUST_USE;
 bool keep_status_read(int folder, struct keep_status *ret) MUST_USE;
 bool keep_has_status(int folder); /* readable or not */
 
-/* What a folder says of its command.  The lock is asked first: once it is free, nobody writes the
- * status any more, so what is read then is the last word. */
+/* The state that a folder tells of its command.  The lock is asked first: once it is free, nobody
+ * writes the status any more, so what is read then is the last word. */
 enum keep_sight {
     KEEP_NEVER_BEGAN, /* no status, and no keeper: a keeper runs nothing before its first status */
     KEEP_YOUNG,       /* a keeper, and no status yet */

@@ -22,7 +22,7 @@ const offers = [
   ["with small windows", { serverMaxWindowBits: 10, clientMaxWindowBits: 10 }, /server_max_window_bits=10/],
 ];
 
-/** What a client reads of a stream from its beginning: the lines of its events, and how many bytes came. */
+/** Reads a stream from its beginning: the lines of its events, and how many bytes came. */
 async function read(world, token, ids, perMessageDeflate) {
   const socket = new WebSocket(`ws://127.0.0.1:${world.gateway.port}/v1/ws`, { perMessageDeflate });
   const lines = [];
@@ -81,7 +81,7 @@ test("the stock client of ws reads what a plain one reads", async (t) => {
   }
 });
 
-/** What the gateway answers to an offer, as it stands in the handshake. */
+/** The answer to an offer, as it stands in the handshake. */
 function answerTo(world, perMessageDeflate) {
   const socket = new WebSocket(`ws://127.0.0.1:${world.gateway.port}/v1/ws`, { perMessageDeflate });
   return new Promise((resolve, reject) => {
