@@ -388,6 +388,10 @@ static void shown_new(struct task *t)
         struct follower *f = list_item(it, struct follower, node);
         f->task_came(f, t->stream);
     }
+    list_each (it, &c->owner->followers) {
+        struct follower *f = list_item(it, struct follower, node);
+        f->task_came(f, t->stream);
+    }
     announce(t);
     task_try_start(t);
 }

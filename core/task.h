@@ -122,7 +122,7 @@ struct task_work {
     size_t inbox_bytes;
     uint64_t inbox_position, inbox_committed;
     struct list answers; /* of struct input_message: replies to its calls and questions */
-    size_t answer_bytes;
+    size_t answer_bytes, own_bytes;
     struct timer again;    /* its input was full */
     struct list tools;     /* of struct tool_use: calls of tools that take time */
     struct list questions; /* open ones, oldest first */

@@ -119,6 +119,19 @@ void task_stop(struct task *t, enum task_error why, const char *text)
         tell_when_noted(t);
 }
 
+void task_on_stop(void *arg, struct str text)
+{
+    struct task *t = arg;
+    struct buf why = {0};
+    if (!t->run || t->left || task_is_ending(t))
+        return;
+    buf_putf(&why, "%s: ", task_error_code(TASK_AGENT_ERROR));
+    buf_putstr(&why, text);
+    buf_putc(&why, 0);
+    task_stop(t, TASK_AGENT_ERROR, why.bytes);
+    buf_done(&why);
+}
+
 /* --- clocks ----------------------------------------------------------------------------------- */
 
 static void on_grace(struct timer *timer)

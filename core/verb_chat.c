@@ -74,7 +74,8 @@ static void reply_started(struct call *c, const struct task_record *task, struct
     s->pins++;
     struct hub *h = c->hub;
     release_claim(c);
-    if (session) /* the subscription first: a reply may end the session's turn */
+    bool is_watched = session && session->watching && !repeated; /* which follows it in its turn */
+    if (session && !is_watched) /* before the reply, which may end the session's turn */
         session_subscribe(session, s, s->first - 1)->rollup_ms = (uint32_t)c->req.rollup_ms;
     c->stream = s;
     call_reply(c, buf_str(&line));

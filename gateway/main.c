@@ -21,6 +21,7 @@
 #include "gateway/cli/usage.h"
 #include "gateway/cli/verify.h"
 #include "gateway/config/config.h"
+#include "gateway/crew/crew.h"
 #include "gateway/descriptors.h"
 #include "gateway/mcp/mcp.h"
 #include "gateway/processes/keeper.h"
@@ -140,7 +141,7 @@ static int main_serve(const struct options *o)
 #endif
     agent_programs_check(&config, warn_of_program);
     mcp_check(&config, false, warn_of_mcp);
-    int code = server_run(&config);
+    int code = config.processes > 1 ? crew_run(&config, server_run) : server_run(&config, NULL);
 #ifdef HOLDFAST_FAULTS
     fault_report();
 #endif

@@ -588,11 +588,12 @@ static void metrics_table(struct server *s, const struct metric *m, size_t n, st
         buf_putf(out, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name, kinds[m->kind]);
         m->write(s, out, m->name);
     }
-    neighbours_write_metrics(s->neighbours, out);
 }
 
 void metrics_write(void *server, struct buf *out)
 {
-    metrics_table(server, metrics, countof(metrics), out);
-    metrics_table(server, more_metrics, n_more_metrics, out);
+    struct server *s = server;
+    metrics_table(s, metrics, countof(metrics), out);
+    metrics_table(s, more_metrics, n_more_metrics, out);
+    neighbours_write_metrics(s->neighbours, out);
 }

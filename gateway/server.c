@@ -16,8 +16,11 @@
 #include "gateway/base/chain_digest.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
+#include "gateway/base/notify.h"
 #include "gateway/base/zone.h"
 #include "gateway/cluster/cluster.h"
+#include "gateway/crew/crew.h"
+#include "gateway/crew/crew_page.h"
 #include "gateway/descriptors.h"
 #include "gateway/faces/faces.h"
 #include "gateway/fetch/fetch.h"
@@ -29,7 +32,6 @@
 #include "gateway/front/ws.h"
 #include "gateway/links/neighbours.h"
 #include "gateway/metrics.h"
-#include "gateway/notify.h"
 #include "gateway/processes/sandbox.h"
 #include "gateway/processes/strays.h"
 #include "gateway/reload.h"
@@ -40,6 +42,7 @@
 #define NOTICE_JOIN_MS 100 /* ends of tasks and processes that come so close are one turn */
 #define TICK_MS 1000
 #define CLOSE_WAIT_MS 500 /* how long clients may take for the close handshake */
+#define HOME_ENDS_MS 5000 /* a front waits so much longer for its home than that for tasks */
 #define END_WAIT_MS 2000  /* at the stop, for everything that was told to end */
 #define EXIT_FENCED 75    /* EX_TEMPFAIL: to be started again (packaging/) */
 
@@ -57,51 +60,6 @@ void server_refresh_clock(struct server *s)
 static bool random_bytes(void *bytes, size_t n)
 {
     return RAND_bytes(bytes, (int)n) == 1;
-}
-
-static void report_damage(const char *task_id, uint64_t seq)
-{
-    log_event_limited(LEVEL_ERROR, "store", "damaged", LOG_TEXT("task", task_id),
-                      LOG_INT("from_seq", (int64_t)seq),
-                      LOG_TEXT("why", "its events are not on disk as they were written"));
-}
-
-/* Logs ids and codes, never contents; a busy gateway ends more tasks than anybody can read of. */
-static void log_task(const struct task_record *t)
-{
-    enum task_status status = t->state.status;
-    struct str code = t->state.error ? str_of(task_error_code(t->state.error)) : STR("none"),
-               name = str_of(status_name(status));
-#define FIELDS                                                                \
-    LOG_STR("task", t->task_id), LOG_STR("conversation", t->conversation_id), \
-        LOG_STR("agent", t->agent), LOG_STR("status", name), LOG_STR("error", code)
-    if (status == STATUS_FAILED)
-        log_event_limited(LEVEL_WARN, "task", "ended", FIELDS);
-    else if (status_is_terminal(status))
-        log_event_limited(LEVEL_INFO, "task", "ended", FIELDS);
-    else
-        log_event(LEVEL_DEBUG, "task", status == STATUS_PENDING ? "created" : "started", FIELDS);
-#undef FIELDS
-}
-
-static void report_task(void *arg, const struct task_record *t)
-{
-    struct server *s = arg;
-    log_task(t);
-    if (s->traces)
-        traces_reported(s->traces, t);
-}
-
-static void report_resumed(void *arg, const struct task_record *t, unsigned attempt,
-                           uint64_t retracted)
-{
-    struct server *s = arg;
-    if (s->traces)
-        traces_resumed(s->traces, t, attempt);
-    log_event_limited(LEVEL_INFO, "task", "resumed", LOG_STR("task", t->task_id),
-                      LOG_STR("conversation", t->conversation_id), LOG_STR("agent", t->agent),
-                      LOG_INT("attempt", attempt), LOG_INT("retracted", (int64_t)retracted));
-    FAULT_DIE(STAGED);
 }
 
 /* --- stopping --------------------------------------------------------------------------------- */
@@ -138,7 +96,8 @@ static void begin_drain(void *arg)
     cluster_leave(s->cluster);
     FAULT_DIE(LEFT);
     ws_say_goaway(&s->front);
-    timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms + (msec_t)s->config->drain_s * 1000);
+    msec_t wait = (msec_t)s->config->drain_s * 1000 + (server_is_front(s) ? HOME_ENDS_MS : 0);
+    timer_arm(&s->hub.clock, &s->drain, s->hub.clock.now_ms + wait);
 }
 
 static void on_signal(uv_signal_t *signal, int number)
@@ -158,7 +117,7 @@ static void proceed_drain(struct server *s)
 {
     if (s->front.phase == FRONT_DRAINING && !hub_awaits_tasks(&s->hub))
         listener_hold(&s->front);
-    if (s->front.phase == FRONT_DRAINING && hub_is_over(&s->hub))
+    if (s->front.phase == FRONT_DRAINING && hub_is_over(&s->hub) && !server_waits_for_home(s))
         close_connections(s);
     else if (s->abandoned && s->front.phase == FRONT_DRAINING && s->hub.journal.failing)
         close_connections(s);
@@ -181,6 +140,7 @@ static void on_tick(struct timer *timer)
     if (s->pg && store_pg_is_fenced(s->pg) && !s->fenced)
         server_on_fenced(s); /* found out between two commits */
     server_report_store(s);
+    server_publish_metrics(s);
     if (s->front.phase != FRONT_STARTING) /* a start waits for a store that takes no commits */
         front_tick(&s->front);
     timer_arm(&s->hub.clock, &s->tick, s->hub.clock.now_ms + TICK_MS);
@@ -208,6 +168,8 @@ static bool is_busy(struct server *s)
     return time_to_timer(s) == 0 || has_input(s, 0);
 }
 
+static void server_begin(struct server *s);
+
 /* The loop sleeps here, not in libuv, so that the clock is right before the first callback. */
 static void server_turn(struct server *s)
 {
@@ -225,6 +187,8 @@ static void server_turn(struct server *s)
     if (hub_is_trusted(&s->hub))
         ws_flush_woken(&s->front); /* committed events go out, many lines at once */
     neighbours_turn(s->neighbours);
+    if (server_finds_home(s))
+        server_begin(s);
     proceed_drain(s);
     hub_reap(&s->hub); /* no function is active on them any more */
     ws_reap(&s->front);
@@ -248,6 +212,8 @@ static bool open_files(struct server *s)
         log_event(LEVEL_ERROR, "files", "cannot_open", LOG_TEXT("why", strerror(errno)));
         return false;
     }
+    if (!store && server_is_front(s))
+        http_files_init(&s->front); /* the home has the files */
     if (!store)
         return true;
     s->files = s->front.files =
@@ -321,11 +287,11 @@ static bool open_hub(struct server *s)
         .version = HOLDFAST_VERSION,
         .public_url = *s->config->public_url ? s->config->public_url : NULL,
         .random = random_bytes,
-        .damaged = report_damage,
-        .reported = report_task,
-        .resumed = report_resumed,
+        .damaged = server_on_damage,
+        .reported = server_on_task,
+        .resumed = server_on_resumed,
         .fenced = server_on_fenced,
-        .shared = s->pg != NULL,
+        .shared = s->pg != NULL || server_is_front(s),
         .trusted = s->pg ? is_trusted : NULL,
         .deleted = on_deleted,
         .home = neighbours_home(s->neighbours),
@@ -363,8 +329,6 @@ static void sweep_kept(struct server *s)
         log_event(LEVEL_INFO, "agents", "swept", LOG_INT("programs", (int64_t)n));
 }
 
-static void server_begin(struct server *s);
-
 /* The first time the gateway begins with it; later slots come while it serves others. */
 static void on_opened(void *arg, int status)
 {
@@ -383,19 +347,28 @@ static void on_opened(void *arg, int status)
         return;
     }
     s->begun = true;
-    server_begin(s);
+    s->awaits_home = server_is_front(s);
+    if (!s->awaits_home)
+        server_begin(s);
+}
+
+/* All that runs for owners runs at their home. */
+static void begin_home(struct server *s)
+{
+    processes_restore(s->terminal.processes);
+    sweep_kept(s);
+    mcp_start(s->mcp);
+    webhooks_start(s->webhooks);
+    if (s->files)
+        files_start(s->files);
 }
 
 static void server_begin(struct server *s)
 {
     FAULT_DIE(REPAIRED);
-    processes_restore(s->terminal.processes);
-    sweep_kept(s);
-    mcp_start(s->mcp);
+    if (!server_is_front(s))
+        begin_home(s);
     front_start(&s->front);
-    webhooks_start(s->webhooks);
-    if (s->files)
-        files_start(s->files);
     if (s->front.phase == FRONT_STARTING)
         s->front.phase = FRONT_SERVING;
     notify_manager("READY=1\nSTATUS=serving");
@@ -408,7 +381,7 @@ static void server_begin(struct server *s)
              v6 ? "[" : "", s->config->listen_host, v6 ? "]" : "", s->front.port);
     log_event(LEVEL_INFO, "server", "ready", LOG_INT("port", s->front.port),
               LOG_INT("tasks", s->hub.n_live), LOG_TEXT("open", open_url));
-    if (isatty(STDERR_FILENO))
+    if (isatty(STDERR_FILENO) && !server_is_front(s))
         fprintf(stderr, "\nOpen %s in a browser. Ctrl-C stops.\n\n", open_url);
 }
 
@@ -482,7 +455,7 @@ static bool server_start(struct server *s)
         return false;
     }
     log_hide(s->secrets);
-    s->neighbours = neighbours_open(&s->front);
+    s->neighbours = neighbours_open(&s->front, s->member);
     if (!s->neighbours || !open_hub(s))
         return false;
     s->hub_is_open = true;
@@ -568,13 +541,21 @@ static void server_stop(struct server *s)
     secrets_free(s->secrets);
 }
 
-int server_run(const struct config *config)
+int server_run(const struct config *config, const struct crew_member *member)
 {
     struct config fitted = *config;
     struct server *s = xcalloc(sizeof *s);
     s->config = &fitted;
+    s->member = member;
+    if (server_is_front(s))
+        fitted.store.kind = STORE_MEMORY; /* in which nothing is ever put */
     front_init(&s->front, &s->loop, &s->hub, &fitted);
-    s->front.write_metrics = metrics_write;
+    if (member) {
+        s->front.listen_fd = member->port_fd;
+        s->front.is_activated = member->is_activated;
+        s->front.is_ahead = server_is_ahead;
+    }
+    s->front.write_metrics = server_put_metrics;
     s->front.drain = begin_drain;
     s->front.metrics_arg = s;
     http_export_init(&s->front);

@@ -22,6 +22,7 @@
 #include "gateway/tools/tool_terminal.h"
 
 struct cluster;
+struct crew_member;
 struct fetcher;
 struct jwks;
 struct files;
@@ -56,22 +57,25 @@ struct server {
     struct store_thread *store_thread;
     struct cluster *cluster;
     struct neighbours *neighbours;
+    const struct crew_member *member; /* NULL: this process is alone */
 
     uv_signal_t sigterm, sigint, sighup, sigchld;
 
     bool failed, stopped, abandoned, hub_is_open;
-    bool fenced; /* another process has the store: we end without another word */
-    bool begun;  /* it serves */
-    bool unsure; /* the lease, as last logged */
-    bool busy;   /* the next turn comes at once */
+    bool fenced;      /* another process has the store: we end without another word */
+    bool begun;       /* it serves */
+    bool awaits_home; /* a front, which begins when its link is up */
+    bool unsure;      /* the lease, as last logged */
+    bool busy;        /* the next turn comes at once */
     enum commits { COMMITS_WORK, COMMIT_HANGS, COMMITS_FAIL } commits; /* as last logged */
     bool checkpoints_fail;
     struct timer drain;
     struct timer tick; /* heartbeats and slow readers: once a second */
 };
 
-/* Opens everything and runs until it is stopped.  Returns the exit code. */
-int server_run(const struct config *config);
+/* Opens everything and runs until it is stopped.  Returns the exit code.  member: of a crew
+ * (crew.h), NULL for a process that is alone. */
+int server_run(const struct config *config, const struct crew_member *member);
 void server_refresh_clock(struct server *s);
 
 /* server_store.c: opens it and the cluster as the configuration says; false: the log says why.
@@ -79,5 +83,22 @@ void server_refresh_clock(struct server *s);
 bool server_open_store(struct server *s, void (*opened)(void *arg, int status)) MUST_USE;
 /* Once a second: what has begun or is over since. */
 void server_report_store(struct server *s);
+
+/* server_report.c: for hub_options. */
+void server_on_damage(const char *task_id, uint64_t seq);
+void server_on_task(void *arg, const struct task_record *t);
+void server_on_resumed(void *arg, const struct task_record *t, unsigned attempt,
+                       uint64_t retracted);
+
+/* server_crew.c: a process whose owners are all at home in another one; whose clients read on there
+ * until the last task has ended. */
+bool server_is_front(const struct server *s);
+bool server_waits_for_home(const struct server *s);
+bool server_is_ahead(void *arg); /* for the front */
+/* At the end of each turn; true, once, when the home is reached for the first time. */
+bool server_finds_home(struct server *s);
+/* Once a second, for the others; and of all, whoever is asked. */
+void server_publish_metrics(struct server *s);
+void server_put_metrics(void *arg, struct buf *out);
 
 #endif

@@ -5,6 +5,7 @@
 #include "gateway/base/log.h"
 #include "gateway/base/secret_line.h"
 #include "gateway/cluster/cluster.h"
+#include "gateway/crew/crew.h"
 #include "gateway/fetch/webhook.h"
 #include "gateway/links/neighbours.h"
 #include "gateway/server.h"
@@ -26,7 +27,8 @@ static bool open_postgres(struct server *s, char error[STORE_ERROR_TEXT])
                                  .node = s->config->cluster.node,
                                  .replicated = s->config->store.durability == DURABLE_REPLICATED,
                                  .takes_no_slots = s->config->cluster.front_only,
-                                 .lease_s = s->config->cluster.lease_s};
+                                 .lease_s = s->config->cluster.lease_s,
+                                 .redo_bytes = (size_t)s->config->store.redo_mib << 20};
     bool good = !wrong && store_pg_open(&o, &s->pg, error) == STORE_OK;
     secret_line_done(&url);
     s->store = s->pg;
@@ -53,8 +55,16 @@ static void on_leaving(void *arg, const struct slots *slots)
 
 bool server_open_store(struct server *s, void (*opened)(void *arg, int status))
 {
-    const struct cluster_options cluster = {
-        .opened = opened, .busy = on_busy, .closing = on_closing, .leaving = on_leaving, .arg = s};
+    const struct crew_member *m = s->member;
+    bool has_home = m && (m->is_home || m->is_front);
+    const struct cluster_options cluster = {.opened = opened,
+                                            .busy = on_busy,
+                                            .closing = on_closing,
+                                            .leaving = on_leaving,
+                                            .arg = s,
+                                            .us = has_home ? CREW_HOME + (int64_t)m->at : 0,
+                                            .home = has_home ? CREW_HOME : 0,
+                                            .home_link = has_home ? m->link : NULL};
     char error[STORE_ERROR_TEXT] = "";
     if (s->config->store.kind == STORE_POSTGRES) {
         if (!open_postgres(s, error)) {

@@ -5,6 +5,7 @@
  * and their clients find the next home. */
 #include "gateway/cluster/cluster.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -30,7 +31,7 @@ struct cluster {
     msec_t closing_since, closes_after;
     uv_timer_t tick;      /* runs while some are closing */
     struct slots leaving; /* left, and not released yet */
-    bool begun, restores, leaves, stopped;
+    bool started, begun, restores, leaves, stopped;
     struct waiter staged; /* before leaving ones may be released */
     int64_t us;
     struct list watchers;
@@ -74,6 +75,8 @@ static void restore_next(struct cluster *c)
     int64_t number = 0;
     unsigned n = 0;
     if (c->restores || c->stopped || (c->begun && slots_are_empty(&c->waiting)))
+        return;
+    if (!c->started || (c->pg && !store_pg_is_sure(c->pg)))
         return;
     c->begun = c->restores = true;
     c->restoring = c->waiting;
@@ -199,7 +202,8 @@ static void leave_some(struct cluster *c)
     struct slots idle, busy = {0};
     unsigned share = store_view_share(&c->view, c->us);
     unsigned have = store_view_count(&c->view, c->us), going = slots_count(&c->closing);
-    if (c->restores || c->leaves || have <= share + going || !has_others(c))
+    if (c->restores || c->leaves || have <= share + going || !has_others(c) ||
+        !store_pg_is_sure(c->pg))
         return;
     unsigned most = have - share - going;
     hub_find_idle(c->hub, &c->hub->open, &idle);
@@ -258,6 +262,14 @@ static void close_strays(struct cluster *c)
     c->o.closing(c->o.arg, &away, true);
 }
 
+/* All have said what they had; a release that was lost is asked for again. */
+static void agree(struct cluster *c)
+{
+    store_pg_agreed(c->pg, c->view.agreed);
+    if (c->leaves && !list_is_in(&c->staged.node))
+        store_pg_release(c->pg, &c->leaving);
+}
+
 static void on_view(uv_async_t *async)
 {
     struct cluster *c = container_of(async, struct cluster, async);
@@ -269,6 +281,8 @@ static void on_view(uv_async_t *async)
     *before = c->view;
     store_pg_view(c->pg, &c->view);
     hub_rewound(c->hub, c->view.epoch, c->view.range);
+    if (c->view.agreed)
+        agree(c);
     bool other = is_other(before, &c->view);
     free(before);
     take_slots(c);
@@ -276,10 +290,9 @@ static void on_view(uv_async_t *async)
         cluster_tell(c);
         close_strays(c);
     }
-    if (!c->begun)
-        return;
     restore_next(c);
-    leave_some(c);
+    if (c->begun)
+        leave_some(c);
 }
 
 /* Any thread. */
@@ -290,6 +303,21 @@ static void on_changed(void *arg)
 
 /* --- open and close --------------------------------------------------------------------------- */
 
+/* One home has all slots for ever, and only the others look for it. */
+static void fix_view(struct cluster *c)
+{
+    struct store_node *node = &c->view.nodes[0];
+    c->us = c->o.us;
+    for (unsigned i = 0; i < N_SLOTS; i++)
+        c->view.home[i] = c->o.home;
+    if (c->o.home == c->us)
+        return;
+    c->view.n = 1;
+    node->incarnation = c->o.home;
+    snprintf(node->name, sizeof node->name, "home");
+    snprintf(node->link, sizeof node->link, "%s", c->o.home_link);
+}
+
 struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *pg,
                              const struct cluster_options *options)
 {
@@ -298,6 +326,8 @@ struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *
     c->pg = pg;
     c->o = *options;
     list_init(&c->watchers);
+    if (!pg && options->us)
+        fix_view(c);
     if (!pg)
         return c;
     c->us = store_pg_incarnation(pg);
@@ -312,8 +342,9 @@ struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *
 void cluster_start(struct cluster *c)
 {
     hub_rewound(c->hub, c->view.epoch, 0);
-    if (c->pg)
-        restore_next(c);
+    c->started = true;
+    if (c->pg || c->o.home != c->us)
+        restore_next(c); /* a front has no slots, but begins all the same */
     else
         hub_restore(c->hub, c->o.opened, c->o.arg);
 }
@@ -384,7 +415,7 @@ struct home_of cluster_home_of(const struct cluster *c, struct str owner)
     if (slots_has(&c->hub->open, slot))
         return h;
     h.at = HOME_SOON;
-    if (c->pg && c->view.home[slot] != c->us)
+    if (c->view.home[slot] != c->us)
         h.node = cluster_find_node(c, c->view.home[slot]);
     if (h.node)
         h.at = HOME_AWAY;
@@ -393,7 +424,7 @@ struct home_of cluster_home_of(const struct cluster *c, struct str owner)
 
 unsigned cluster_slots_of(const struct cluster *c, int64_t incarnation)
 {
-    return c->pg ? store_view_count(&c->view, incarnation) : 0;
+    return c->us ? store_view_count(&c->view, incarnation) : 0;
 }
 
 bool cluster_is_trusted(const struct cluster *c)

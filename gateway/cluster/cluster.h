@@ -3,7 +3,8 @@
  * Shape:    each owner belongs to a slot (core/slot.h), and each slot has at most one home: a node,
  *           which is a gateway's process with a lease in the store.  The home alone commits and
  *           answers for the owners of its slots.  Without a store that several can share there is
- *           one node, which is the home of all.  What is known of others is as old as the last
+ *           one node, which is the home of all; other processes of its machine may be fronts,
+ *           which know it from their start.  What is known of others is as old as the last
  *           beat: a fifth of a lease.  So the answer "away" is a hint, and the home itself checks
  *           that the slot is still its own (cluster_home_of there); "here" is certain as long as
  *           cluster_is_trusted.
@@ -58,6 +59,10 @@ struct cluster_options {
     /* Those are about to be left: nothing may be staged for their owners any more. */
     void (*leaving)(void *arg, const struct slots *slots);
     void *arg;
+    /* The processes of one machine, with a store of one process: this one's incarnation, and
+     * that of the home of all, with its address for links.  us 0: there is one process. */
+    int64_t us, home;
+    const char *home_link;
 };
 
 /* pg: NULL for a store of one node.  Neither is taken over; the hub need not be open yet.  Never

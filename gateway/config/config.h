@@ -203,6 +203,7 @@ struct config {
     char *listen;         /* as written: "127.0.0.1:8080" */
     char *listen_host;    /* an address without brackets: "127.0.0.1", "::1" */
     uint16_t listen_port; /* 0: any free one */
+    uint32_t processes;   /* that serve the port together */
     bool is_loopback;     /* listen_host is a loopback address */
     uint32_t errors;      /* enum error_kind */
     char *data;           /* directory */
@@ -244,6 +245,7 @@ struct config {
         char *url_file;
         uint32_t replay_cache_mib;
         uint32_t retry_s;
+        uint32_t redo_mib;
         bool chain; /* tasks end with a continuity proof */
     } store;
     struct {

@@ -306,6 +306,9 @@ static void check_store(struct config *c, struct faults *f)
               "is missing: guests must be the same on every machine (or configure auth.keys)");
     check_node(c);
     check_links(c, postgres, f);
+    if (postgres && c->processes > 1 && !c->cluster.listen)
+        fault(f, "processes",
+              "needs cluster.listen with store.kind \"postgres\": each is a node of its own");
 }
 
 /* --- all -------------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
  * stops nothing: check-config prints it, and the log has it at a start. */
 #include <ctype.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "gateway/config/config_keys.h"
 #include "proto/str.h"
@@ -100,6 +101,13 @@ static void warn_mcp(const struct config *c, struct faults *f)
     }
 }
 
+static void warn_processes(const struct config *c, struct faults *f)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (cores > 0 && c->processes > 1 && c->processes > (unsigned long)cores)
+        fault(f, "processes", "are more than the %ld cores of this machine", cores);
+}
+
 int config_warn(const struct config *c, struct buf *ret_warnings)
 {
     struct faults f = {.out = ret_warnings};
@@ -108,6 +116,7 @@ int config_warn(const struct config *c, struct buf *ret_warnings)
     warn_audience(c, &f);
     warn_coders(c, &f);
     warn_mcp(c, &f);
+    warn_processes(c, &f);
     warn_shells(&c->terminal.approved, "terminal.approved", &f);
     warn_shells(&c->terminal.approved_input, "terminal.approved_input", &f);
     return f.n;

@@ -68,7 +68,8 @@ bool front_sign(struct front *f, struct str claims, struct buf *out)
 
 bool front_is_ready(const struct front *f)
 {
-    return f->phase == FRONT_SERVING && hub_can_write(f->hub) && hub_is_trusted(f->hub);
+    return f->phase == FRONT_SERVING && !f->is_cut_off && hub_can_write(f->hub) &&
+           hub_is_trusted(f->hub);
 }
 
 /* --- libwebsockets ---------------------------------------------------------------------------- */
@@ -118,9 +119,7 @@ static bool open_lws(struct front *f)
                    (f->config->tls.cert ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
         .user = f,
         .max_http_header_data = HEADER_BYTES,
-        .pt_serv_buf_size = 65536 + 1024,
-        .gid = -1,
-        .uid = -1,
+        .pt_serv_buf_size = 65536 + 1024, /* .uid and .gid are 0: the process stays what it is */
     };
     f->lws = lws_create_context(&info);
     if (!f->lws)

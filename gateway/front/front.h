@@ -59,8 +59,10 @@ struct front {
     void (*write_metrics)(void *arg, struct buf *out);
     void (*drain)(void *arg); /* a planned stop begins */
     bool is_told_to_drain;    /* at the next tick: the order is answered first */
-    void *metrics_arg;        /* of both */
-    struct route *routes;     /* of other protocols, in addition to our own (http_api.h) */
+    /* Whether another process that accepts at this port has fewer sockets.  NULL: there is none. */
+    bool (*is_ahead)(void *arg);
+    void *metrics_arg;    /* of these */
+    struct route *routes; /* of other protocols, in addition to our own (http_api.h) */
     size_t n_routes;
     struct ws_kind *ws_kinds; /* the same on WebSockets (ws.h) */
     size_t n_ws_kinds;
@@ -72,6 +74,7 @@ struct front {
     struct deflate *deflate;       /* NULL: messages are not compressed */
     int listen_fd;
     int port;
+    bool is_cut_off;        /* a front whose home cannot be reached; set by the server */
     bool is_activated;      /* the socket is a service manager's, which keeps it … */
     bool holds_connections; /* … and connections wait there for the next gateway */
     uv_poll_t listener;

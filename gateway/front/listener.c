@@ -17,6 +17,7 @@
 
 #define ACCEPTS_PER_TURN 64
 #define ACCEPT_AGAIN_MS 200
+#define OTHERS_ACCEPT_MS 20 /* for another process with fewer sockets; then it is ours after all */
 #define BACKLOG 4096
 /* A reader's kernel acknowledges in steps of some segments, which on loopback have 64 KiB: a reader
  * of 1 KiB/s would seem to take nothing for a minute.  Smaller ones are still sent many at once. */
@@ -82,18 +83,34 @@ static void pause_accepting(struct front *f, const char *why)
     timer_arm(&f->hub->clock, &f->accept_again, f->hub->clock.now_ms + ACCEPT_AGAIN_MS);
 }
 
-static void on_acceptable(uv_poll_t *poll, int status, int events)
+static void wait_for_others(struct front *f)
 {
-    struct front *f = poll->data;
-    (void)status;
-    (void)events;
+    uv_poll_stop(&f->listener);
+    timer_arm(&f->hub->clock, &f->accept_again, f->hub->clock.now_ms + OTHERS_ACCEPT_MS);
+}
+
+static int accept_one(struct front *f)
+{
+    if (FAULT(ACCEPT)) {
+        errno = EMFILE;
+        return -1;
+    }
+    return accept4(f->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+/* ours: other processes have had their time. */
+static void accept_some(struct front *f, bool ours)
+{
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
         if (f->n_wsi + f->n_greetings >= f->max_sockets) {
             pause_accepting(f, "too many sockets");
             return;
         }
-        int fd = FAULT(ACCEPT) ? (errno = EMFILE, -1)
-                               : accept4(f->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (!ours && f->is_ahead && f->is_ahead(f->metrics_arg)) {
+            wait_for_others(f);
+            return;
+        }
+        int fd = accept_one(f);
         if (fd >= 0) {
             if (!proxied_accept(f, fd))
                 listener_take(f, fd, NULL);
@@ -106,6 +123,13 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
     }
 }
 
+static void on_acceptable(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    accept_some(poll->data, false);
+}
+
 void listener_start(struct front *f)
 {
     uv_poll_start(&f->listener, UV_READABLE, on_acceptable);
@@ -114,8 +138,10 @@ void listener_start(struct front *f)
 static void on_accept_again(struct timer *timer)
 {
     struct front *f = container_of(timer, struct front, accept_again);
-    if (!f->holds_connections)
-        listener_start(f);
+    if (f->holds_connections)
+        return;
+    listener_start(f);
+    accept_some(f, true);
 }
 
 void listener_hold(struct front *f)
@@ -126,14 +152,18 @@ void listener_hold(struct front *f)
     uv_poll_stop(&f->listener);
 }
 
-static bool bind_to(struct front *f, const struct addrinfo *a)
+static int bound_to(const struct addrinfo *a)
 {
-    int one = 1;
-    f->listen_fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (f->listen_fd < 0)
-        return false;
-    setsockopt(f->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    return bind(f->listen_fd, a->ai_addr, a->ai_addrlen) == 0;
+    int one = 1, fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(fd, a->ai_addr, a->ai_addrlen) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
 }
 
 /* The port has the same offset in both families' addresses. */
@@ -148,64 +178,75 @@ static int port_of(int fd)
     return ntohs(at.sin6_port);
 }
 
-static void tell_cannot_listen(const struct front *f, const char *why)
+static void tell_cannot_listen(const struct config *c, const char *why)
 {
-    log_event(LEVEL_ERROR, "server", "cannot_listen", LOG_TEXT("host", f->config->listen_host),
-              LOG_INT("port", f->config->listen_port), LOG_TEXT("why", why));
+    log_event(LEVEL_ERROR, "server", "cannot_listen", LOG_TEXT("host", c->listen_host),
+              LOG_INT("port", c->listen_port), LOG_TEXT("why", why));
 }
 
-static bool bind_port(struct front *f)
+static int bind_port(const struct config *c)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
     char port[16];
-    snprintf(port, sizeof port, "%d", f->config->listen_port);
-    int e = getaddrinfo(f->config->listen_host, port, &hints, &found);
-    bool bound = e == 0 && bind_to(f, found);
-    if (!bound)
-        tell_cannot_listen(f, e ? gai_strerror(e) : strerror(errno));
+    snprintf(port, sizeof port, "%d", c->listen_port);
+    int e = getaddrinfo(c->listen_host, port, &hints, &found), fd = e == 0 ? bound_to(found) : -1;
+    if (fd < 0)
+        tell_cannot_listen(c, e ? gai_strerror(e) : strerror(errno));
     if (found)
         freeaddrinfo(found);
-    return bound;
+    return fd;
 }
 
 /* A gateway allows more on loopback, which its configuration says. */
-static bool is_as_configured(const struct front *f, int fd)
+static bool is_as_configured(const struct config *c, int fd)
 {
     struct sockaddr_storage at = {0};
     socklen_t n = sizeof at;
     struct net_address address;
-    return !f->config->is_loopback ||
+    return !c->is_loopback ||
            (getsockname(fd, (struct sockaddr *)&at, &n) == 0 &&
             net_of_sockaddr((struct sockaddr *)&at, &address) && net_is_loopback(&address));
 }
 
-static bool take_activated(struct front *f, int fd)
+static int take_activated(const struct config *c, int fd)
 {
-    f->listen_fd = fd;
-    f->is_activated = true;
-    if (is_as_configured(f, fd)) {
+    if (is_as_configured(c, fd)) {
         log_event(LEVEL_INFO, "server", "activated", LOG_INT("port", port_of(fd)));
-        return true;
+        return fd;
     }
-    tell_cannot_listen(f, "the service manager's socket is open beyond loopback, and \"listen\" "
+    tell_cannot_listen(c, "the service manager's socket is open beyond loopback, and \"listen\" "
                           "is an address on loopback");
-    return false;
+    close(fd);
+    return -1;
 }
 
-bool listener_open(struct front *f)
+int listener_bind(const struct config *c, bool *ret_is_activated)
 {
     char why[ACTIVATION_ERROR];
     int segment = MAX_SEGMENT, fd = activation_take(why);
     if (fd == ACTIVATION_FAULT)
-        tell_cannot_listen(f, why);
-    if (fd == ACTIVATION_FAULT || !(fd >= 0 ? take_activated(f, fd) : bind_port(f)))
+        tell_cannot_listen(c, why);
+    if (fd == ACTIVATION_FAULT)
+        return -1;
+    *ret_is_activated = fd >= 0;
+    fd = fd >= 0 ? take_activated(c, fd) : bind_port(c);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment); /* inherited */
+    if (listen(fd, BACKLOG) == 0)
+        return fd;
+    tell_cannot_listen(c, strerror(errno));
+    close(fd);
+    return -1;
+}
+
+bool listener_open(struct front *f)
+{
+    if (f->listen_fd < 0)
+        f->listen_fd = listener_bind(f->config, &f->is_activated);
+    if (f->listen_fd < 0)
         return false;
-    setsockopt(f->listen_fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment); /* inherited */
-    if (listen(f->listen_fd, BACKLOG) < 0) {
-        tell_cannot_listen(f, strerror(errno));
-        return false;
-    }
     f->port = port_of(f->listen_fd);
     uv_poll_init(f->loop, &f->listener, f->listen_fd);
     f->listener.data = f;

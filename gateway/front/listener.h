@@ -11,8 +11,10 @@
 
 #include "gateway/front/front.h"
 
-/* Binds, or takes the socket that a service manager hands over (activation.h); accepts nothing
- * yet. */
+/* A socket that listens: bound, or one that a service manager hands over (activation.h). -1: the
+ * log says why. */
+int listener_bind(const struct config *c, bool *ret_is_activated);
+/* The same for the front, unless it has one already (f->listen_fd); accepts nothing yet. */
 bool listener_open(struct front *f);
 void listener_start(struct front *f);
 /* Takes a fresh socket, or closes it; named: by its PROXY header, or NULL. */

@@ -180,7 +180,7 @@ static void on_listener_closed(uv_handle_t *handle)
     links_handle_gone(handle->data);
 }
 
-static int listen_at(struct links *l, const char *address)
+static int bind_at(struct links *l, const char *address)
 {
     struct sockaddr_storage at;
     char host[128], port[8];
@@ -192,6 +192,13 @@ static int listen_at(struct links *l, const char *address)
         status = uv_ip6_addr(host, n, (struct sockaddr_in6 *)&at);
     if (status == 0)
         status = uv_tcp_bind(&l->listener, (struct sockaddr *)&at, 0);
+    return status;
+}
+
+static int listen_here(struct links *l)
+{
+    int status =
+        l->o.listen_fd ? uv_tcp_open(&l->listener, l->o.listen_fd) : bind_at(l, l->o.listen);
     if (status == 0)
         status = uv_listen((uv_stream_t *)&l->listener, LISTEN_BACKLOG, on_dialled);
     l->bound = status == 0 ? find_port(&l->listener) : 0;
@@ -200,16 +207,16 @@ static int listen_at(struct links *l, const char *address)
 
 static bool open_listener(struct links *l, char *error)
 {
-    if (!l->o.listen)
+    if (!l->o.listen && !l->o.listen_fd)
         return true;
     ASSERT(uv_tcp_init(l->o.loop, &l->listener) == 0);
     l->listener.data = l;
     l->n_handles++;
     l->listens = true;
-    int status = listen_at(l, l->o.listen);
+    int status = listen_here(l);
     if (status < 0)
-        snprintf(error, LINKS_ERROR_TEXT, "cannot listen at %s: %s", l->o.listen,
-                 uv_strerror(status));
+        snprintf(error, LINKS_ERROR_TEXT, "cannot listen at %s: %s",
+                 l->o.listen ? l->o.listen : "its socket", uv_strerror(status));
     return status == 0;
 }
 

@@ -18,6 +18,7 @@ struct neighbours {
     struct cluster_watcher watcher;
     struct front *front;
     bool has_begun;
+    bool tells; /* others where it is reached */
 };
 
 static uint64_t home_of(void *arg, struct str owner)
@@ -68,18 +69,23 @@ static void on_nodes_changed(struct cluster_watcher *watcher)
             links_add(n->links, (uint64_t)node->incarnation, node->name, node->link);
 }
 
-static bool open_all(struct neighbours *n, struct front *f)
+static bool open_all(struct neighbours *n, struct front *f, const struct crew_member *crew)
 {
     struct buf secret = {0};
     char error[LINKS_ERROR_TEXT] = "";
-    const char *wrong = secret_line_read(f->config->cluster.secret_file, SECRET_MAX, &secret);
+    const char *wrong = NULL;
+    if (crew)
+        buf_putstr(&secret, crew->secret);
+    else
+        wrong = secret_line_read(f->config->cluster.secret_file, SECRET_MAX, &secret);
     const struct links_options o = {.loop = f->loop,
                                     .hub = f->hub,
                                     .cluster = STR("holdfast"),
                                     .node = str_of(f->config->cluster.node),
                                     .secret = buf_str(&secret),
                                     .incarnation = (uint64_t)cluster_incarnation(f->cluster),
-                                    .listen = f->config->cluster.listen,
+                                    .listen = crew ? NULL : f->config->cluster.listen,
+                                    .listen_fd = crew && crew->is_home ? crew->link_fd : 0,
                                     .arg = f,
                                     .home_of = home_of,
                                     .is_here = is_here,
@@ -97,12 +103,16 @@ static bool open_all(struct neighbours *n, struct front *f)
 }
 
 /* Without a store that several can share there is one node. */
-struct neighbours *neighbours_open(struct front *f)
+struct neighbours *neighbours_open(struct front *f, const struct crew_member *member)
 {
+    const struct crew_member *crew =
+        member && (member->is_front || member->is_home) ? member : NULL;
     struct neighbours *n = xcalloc(sizeof *n);
     n->front = f;
     n->watcher.changed = on_nodes_changed;
-    if (!f->config->cluster.listen || !cluster_incarnation(f->cluster) || open_all(n, f))
+    n->tells = !crew;
+    if (!(f->config->cluster.listen || crew) || !cluster_incarnation(f->cluster) ||
+        open_all(n, f, crew))
         return n;
     free(n);
     return NULL;
@@ -148,10 +158,17 @@ static void neighbours_start(struct neighbours *n)
     n->front->close_linked = close_linked;
     n->front->linked_arg = n;
     n->front->pipes = links_pipes(n->links);
-    log_event(LEVEL_INFO, "link", "listening", LOG_INT("port", links_port(n->links)));
+    if (links_port(n->links))
+        log_event(LEVEL_INFO, "link", "listening", LOG_INT("port", links_port(n->links)));
     cluster_watch(n->front->cluster, &n->watcher);
-    advertise(n);
+    if (n->tells)
+        advertise(n);
     on_nodes_changed(&n->watcher);
+}
+
+bool neighbours_reach_home(const struct neighbours *n)
+{
+    return n->links && links_stats_of(n->links)->links_up > 0;
 }
 
 /* From the first turn on others may come, and are dialled: the hub is open. */

@@ -41,8 +41,10 @@ bool process_watch_keeper(struct process *p, int pidfd);
 /* A young process: whether it still is one. */
 bool process_is_still_young(struct process *p);
 void process_ended(struct process *p); /* its status is the last: everybody is told */
+/* Its keeper is gone, and left no last word. */
 void process_take_as_lost(struct process *p, int folder);
-void process_drop(struct process *p);       /* deletes its folder as well */
+void process_take_as_failed(struct process *p, int folder); /* nor any first one */
+void process_drop(struct process *p);                       /* deletes its folder as well */
 void processes_wake(struct processes *all); /* there is a keeper that an earlier gateway started */
 void processes_arm_tick(struct processes *all, int64_t in_ms);
 

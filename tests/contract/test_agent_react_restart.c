@@ -481,6 +481,76 @@ static void test_react_a_second_kill_does_nothing_twice_either(void **state)
     }
 }
 
+/* Until that was told; nothing that runs comes to an end. */
+static void run_until(struct story *s, const char *part)
+{
+    for (int i = 0; i < 2000 && !has_told(s, part); i++) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+        kit_turn(s->k);
+        if (!has_told(s, part))
+            kit_step(s->k);
+    }
+    assert_true(has_told(s, part));
+}
+
+/* It does what it is up to; the store does nothing. */
+static void pass_turns(struct story *s)
+{
+    for (int i = 0; i < 20; i++) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+        kit_turn(s->k);
+    }
+}
+
+/* A budget of one call, of which there are more: the second is not granted while the first runs. */
+static void refuse_budget(struct story *s)
+{
+    settings.budget.tool_calls = 1;
+    begin(s);
+    start(s);
+    run_until(s, json("'input_id':'budget-1'"));
+    assert_int_equal(world.paid[1], 1);
+    assert_false(list_is_empty(&world.jobs));
+    ask(s, "respond", "r", json(",'input_id':'budget-1','answer':false"));
+    pass_turns(s);
+}
+
+#define REFUSED json("'code':'agent_error','message':'agent_error: the budget is used up: 1 of 1")
+
+static void test_react_a_budget_that_ends_it_is_committed_before_its_commands_end(void **state)
+{
+    struct story s = {0};
+    (void)state;
+    refuse_budget(&s);
+    assert_false(list_is_empty(&world.jobs));
+    run_until(&s, "task.failed");
+    assert_true(list_is_empty(&world.jobs));
+    assert_true(has_told(&s, REFUSED));
+    settings.budget.tool_calls = 5;
+    end(&s);
+}
+
+/* With the answer and the decision on disk, or with neither: then it is asked still. */
+static void test_react_a_budget_that_ended_it_ends_it_after_a_kill(void **state)
+{
+    (void)state;
+    for (int applied = 0; applied < 2; applied++) {
+        struct story s = {0};
+        refuse_budget(&s);
+        unsigned asked = told.asked[0];
+        (void)kill_at(&s, 0, applied);
+        if (!applied)
+            ask(&s, "respond", "r", json(",'input_id':'budget-1','answer':false"));
+        run_until(&s, "task.failed");
+        assert_true(has_told(&s, REFUSED));
+        assert_int_equal(told.asked[0], asked);
+        assert_int_equal(told.asked[1], 0);
+        assert_int_equal(world.paid[1], 1);
+        end(&s);
+    }
+    settings.budget.tool_calls = 5;
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -509,6 +579,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_react_a_kill_between_any_two_steps_does_nothing_twice),
         cmocka_unit_test(test_react_a_second_kill_does_nothing_twice_either),
+        cmocka_unit_test(test_react_a_budget_that_ends_it_is_committed_before_its_commands_end),
+        cmocka_unit_test(test_react_a_budget_that_ended_it_ends_it_after_a_kill),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -10,6 +10,8 @@ import types
 
 import pytest
 
+import exposition
+import faces
 import files
 import nodes
 import postgres
@@ -17,6 +19,7 @@ import tokens
 from gateway import LATE_S, free_port, run, wait_until
 from holdfast import Client, Closed, ids, new_id, text_of
 from relay import Relay
+from wire import Wire
 
 if not postgres.programs():
     pytest.skip("PostgreSQL is not installed", allow_module_level=True)
@@ -63,6 +66,13 @@ def order(gateway, *words):
 
 
 # -------------------------------------------------------------------- what clients do
+
+
+def test_metrics_of_nodes_can_be_read(pair):
+    for gateway in (pair.home, pair.front):
+        wait_until(lambda one=gateway: sum("component=link event=up" in line for line in one.log) >= 2, "both links")
+        families = exposition.read(gateway.http("GET", "/metrics")[2].decode())
+        assert len(families["holdfast_cluster_link_up"].samples) == 1
 
 
 def test_conversation_at_the_wrong_node(pair):
@@ -317,6 +327,28 @@ def test_another_secret_is_refused(server, cluster):
     client.post("hello", token=tokens.token("u"))
     assert client.closing().code == 1001
     assert home.http("GET", "/healthz")[0] == 200
+
+
+def test_sockets_of_faces_stay_when_a_node_joins(cluster):
+    """A stream comes from its home, whatever other nodes do."""
+    _, front = cluster.start_pair()
+    client, gate = client_of(front), front.path("gate")
+    task = client.chat({"token": "before"}, {"wait": gate}, {"token": "after"}, conversation="c")
+    client.event(task, "token")
+    wires = []
+    for path, frames, _ in faces.SOCKETS.values():
+        path = faces.filled(path, task, "")
+        wire = Wire(front, path=f"{path}token={client.token}", headers={"Sec-WebSocket-Protocol": None})
+        for frame in frames:
+            wire.text(json.dumps(frame))
+        wire.until_text("before")
+        wires.append(wire)
+    third = cluster.start_front("third")
+    front.logged("component=link event=up", "node=third", "as=front")  # it knows of it by its own view
+    with contextlib.closing(third), open(gate, "w", encoding="utf-8"):
+        for wire in wires:
+            wire.until_text("after")
+            wire.close()
 
 
 def test_home_is_killed_and_its_readers_resume_at_the_next(cluster):

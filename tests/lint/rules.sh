@@ -18,7 +18,8 @@ fetch       base config
 auth        base config fetch
 files       base
 front       auth base cluster config files
-links       base cluster front
+crew        base config front
+links       base cluster crew front
 cli         auth base front store
 models      base fetch
 tools       config fetch models processes
@@ -27,7 +28,7 @@ traces      base fetch
 agents      base config fetch mcp models processes tools traces
 faces       auth front
 workers     agents base front
-gateway     agents auth base cli cluster config faces fetch files front links mcp models processes store tools traces workers
+gateway     agents auth base cli cluster config crew faces fetch files front links mcp models processes store tools traces workers
 '
 
 # Names of a library, or an include of it, and where in gateway/ they may stand: rooms, single modules, and those that
@@ -44,7 +45,7 @@ SSL_|X509|<openssl/ssl      front/tls front/ws
 EVP_|<openssl/evp           auth/ base/chain_digest fetch/webhook_sign files/ links/link_proof processes/sandbox store/file_check
 HMAC|<openssl/hmac          auth/jwt fetch/webhook_sign links/link_proof
 PEM_|BIO_|BN_|OSSL_|ECDSA_  auth/
-RAND_|<openssl/rand         auth/ fetch/fetch front/front server
+RAND_|<openssl/rand         auth/ crew/crew fetch/fetch front/front server
 '
 
 sources() { # sources NAME-PATTERN...: files of ours, without what is built, fetched or recorded

@@ -27,6 +27,7 @@ LATE_S = 5 + 5 * SCALE  # how late a busy machine may be with anything
 
 STORE = os.environ.get("HOLDFAST_TEST_STORE", "")  # "postgres": gateways that name no store have theirs there
 WRONG_NODE = os.environ.get("HOLDFAST_TEST_NODES", "") == "wrong"  # then clients come to a front, never to the home
+PROCESSES = int(os.environ.get("HOLDFAST_TEST_PROCESSES", "1"))  # of each gateway whose test names no number
 POSTGRES = os.environ.get("HOLDFAST_POSTGRES", "")  # support/postgres.py's file about the tests' server
 
 SCRIPT = [str(pathlib.Path(BINARY).resolve().parent / "tests" / "script_agent")]
@@ -124,20 +125,43 @@ def is_alive(pid):
     return False
 
 
+def families(metrics):
+    """name → [the lines that introduce it, {sample: value}]."""
+    found, name = {}, None
+    for line in metrics.splitlines():
+        if line.startswith("#"):
+            name = line.split(" ")[2]
+            found.setdefault(name, ([], {}))[0].append(line)
+        else:
+            sample, value = line.rsplit(" ", 1)
+            found[name][1][sample] = float(value)
+    return found
+
+
 def summed(metrics, others):
     """Metrics of two gateways as if they were one's."""
-    def samples(text):
-        return dict(line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
-    more, mine = samples(others), samples(metrics)
+    both = families(metrics)
+    for name, (introduced, samples) in families(others).items():
+        mine = both.setdefault(name, (introduced, {}))[1]
+        for sample, value in samples.items():
+            mine[sample] = mine.get(sample, 0) + value
     lines = []
-    for line in metrics.splitlines() + [f"{name} 0" for name in more if name not in mine]:
-        name = line.rsplit(" ", 1)[0]
-        if line.startswith("#") or name not in more:
-            lines.append(line)
-        else:
-            sum_of_both = float(line.rsplit(" ", 1)[1]) + float(more[name])
-            lines.append(f"{name} {int(sum_of_both) if sum_of_both == int(sum_of_both) else sum_of_both}")
+    for introduced, samples in both.values():
+        lines += introduced
+        lines += [f"{sample} {int(value) if value.is_integer() else value}" for sample, value in samples.items()]
     return "\n".join(lines) + "\n"
+
+
+def of_crew(metrics):
+    """Metrics of several processes, which are told apart by a label, as if they were one's."""
+    sums = {}
+    for line in metrics.splitlines():
+        name, value = (line, None) if line.startswith("#") else line.rsplit(" ", 1)
+        name = re.sub(r'{process="\d+"(,|})', lambda m: "{" if m[1] == "," else "", name)
+        sums[name] = None if value is None else sums.get(name, 0) + float(value)
+    def put(name, value):
+        return name if value is None else f"{name} {int(value) if value == int(value) else value}"
+    return "\n".join(put(name, value) for name, value in sums.items()) + "\n"
 
 
 class Gateway:
@@ -174,7 +198,8 @@ class Gateway:
             merged(server, {"env": {MARK: self.mark}}) if "command" in server else server
             for server in self.config.get("mcp", [])
         ]
-        changes = {"agents": agents, **({"mcp": servers} if servers else {}), **self.store()}
+        crew = {"processes": PROCESSES} if PROCESSES > 1 and "processes" not in self.config else {}
+        changes = {"agents": agents, **({"mcp": servers} if servers else {}), **self.store(), **crew}
         config.write_text(json.dumps(merged(self.config, changes)))
         listen = "127.0.0.1:0" if self.has_front() else self.listen
         return [str(self.binary), "serve", "--config", str(config), "--listen", listen,
@@ -393,7 +418,11 @@ class Gateway:
         return int(re.search(r'^holdfast_heap_bytes\{state="used"\} (\d+)', metrics, re.M)[1])
 
     def n_fds(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        """Counts both, once the links between them are there in both directions."""
+        if not self.front:
+            return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        wait_until(lambda: sum("component=link event=up" in line for line in self.front_log) >= 2, "both links")
+        return sum(len(os.listdir(f"/proc/{process.pid}/fd")) for process in (self.process, self.front))
 
     def n_threads(self):
         return len(os.listdir(f"/proc/{self.process.pid}/task"))
@@ -412,6 +441,8 @@ class Gateway:
         status, head, answer = self._http(self.port, method, path, body, headers)
         if front and path == "/metrics" and status == 200:
             answer = summed(answer.decode(), self._http(self.home_port, method, path, body, headers)[2].decode()).encode()
+        if PROCESSES > 1 and path == "/metrics" and status == 200:
+            answer = of_crew(answer.decode()).encode()
         return status, head, answer
 
     def _http(self, port, method, path, body, headers):

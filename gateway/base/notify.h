@@ -5,8 +5,8 @@
  * Thread:   any.
  * Errors:   none: a manager that does not listen is no reason to stop.
  */
-#ifndef GATEWAY_NOTIFY_H
-#define GATEWAY_NOTIFY_H
+#ifndef GATEWAY_BASE_NOTIFY_H
+#define GATEWAY_BASE_NOTIFY_H
 
 /* Lines in the format of sd_notify, such as "READY=1\nSTATUS=…". */
 void notify_manager(const char *state);

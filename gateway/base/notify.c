@@ -1,4 +1,4 @@
-#include "gateway/notify.h"
+#include "gateway/base/notify.h"
 
 #include <stddef.h>
 #include <stdlib.h>

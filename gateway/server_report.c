@@ -1,0 +1,50 @@
+/* What the hub tells of tasks, for the log and the traces. */
+#include "core/task.h"
+#include "gateway/base/fault.h"
+#include "gateway/base/log.h"
+#include "gateway/server.h"
+#include "gateway/traces/traces.h"
+
+void server_on_damage(const char *task_id, uint64_t seq)
+{
+    log_event_limited(LEVEL_ERROR, "store", "damaged", LOG_TEXT("task", task_id),
+                      LOG_INT("from_seq", (int64_t)seq),
+                      LOG_TEXT("why", "its events are not on disk as they were written"));
+}
+
+/* Logs ids and codes, never contents; a busy gateway ends more tasks than anybody can read of. */
+static void log_task(const struct task_record *t)
+{
+    enum task_status status = t->state.status;
+    struct str code = t->state.error ? str_of(task_error_code(t->state.error)) : STR("none"),
+               name = str_of(status_name(status));
+#define FIELDS                                                                \
+    LOG_STR("task", t->task_id), LOG_STR("conversation", t->conversation_id), \
+        LOG_STR("agent", t->agent), LOG_STR("status", name), LOG_STR("error", code)
+    if (status == STATUS_FAILED)
+        log_event_limited(LEVEL_WARN, "task", "ended", FIELDS);
+    else if (status_is_terminal(status))
+        log_event_limited(LEVEL_INFO, "task", "ended", FIELDS);
+    else
+        log_event(LEVEL_DEBUG, "task", status == STATUS_PENDING ? "created" : "started", FIELDS);
+#undef FIELDS
+}
+
+void server_on_task(void *arg, const struct task_record *t)
+{
+    struct server *s = arg;
+    log_task(t);
+    if (s->traces)
+        traces_reported(s->traces, t);
+}
+
+void server_on_resumed(void *arg, const struct task_record *t, unsigned attempt, uint64_t retracted)
+{
+    struct server *s = arg;
+    if (s->traces)
+        traces_resumed(s->traces, t, attempt);
+    log_event_limited(LEVEL_INFO, "task", "resumed", LOG_STR("task", t->task_id),
+                      LOG_STR("conversation", t->conversation_id), LOG_STR("agent", t->agent),
+                      LOG_INT("attempt", attempt), LOG_INT("retracted", (int64_t)retracted));
+    FAULT_DIE(STAGED);
+}
