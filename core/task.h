@@ -98,6 +98,7 @@ struct task_past {
     int64_t stood_since, stood_ms; /* … since, and before that */
     struct past_call *calls;
     size_t n_calls;
+    char *place; /* of the calls (tool.place); NULL: none was noted */
 };
 
 /* State that exists from the start of its run, or from an earlier event that needs it. */

@@ -37,6 +37,7 @@ void task_free_past(struct task *t)
     if (p->recall)
         t->agent->ops->forget(p->recall);
     free(p->calls);
+    free(p->place);
     free(p);
     t->work->past = NULL;
 }

@@ -226,7 +226,7 @@ static void recall_token(struct recall *r, struct str data)
 {
     struct js_doc doc = {0};
     uint32_t text = js_parse(&doc, data.p, data.n, JS_OURS) ? js_get(&doc, 0, "text") : 0;
-    if (text)
+    if (text && r->answer.len <= MAX_OUTPUT) /* more is none (acp_keep_answer) */
         js_value(&doc, text, &r->answer);
     js_done(&doc);
 }

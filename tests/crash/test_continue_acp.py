@@ -186,6 +186,27 @@ def test_five_resumptions_in_vain_are_the_last(gateway, folder):
     wait_until(lambda: not is_alive(pid), "its end")
 
 
+@pytest.mark.parametrize("way", [None, kill])
+def test_process_that_dies_of_the_prompt_unheard_is_replaced_once(gateway, folder, way):
+    """The second one is given the prompt too, and there is no third."""
+    task = begin(gateway, [{"say": "one"}])
+    with Client(gateway, token=gateway.token) as client:
+        client.resume(task, 0)
+        client.wait_terminal(task)
+    before, steps = len(started(folder)), [{"exit": 3}, {"say": str(way)}]
+    again = begin(gateway, steps, task["conversation_id"])
+    if way:
+        way(gateway)
+    with Client(gateway, token=gateway.token) as client:
+        client.resume(again, 0)
+        client.wait_terminal(again)
+        record = client.task(again)
+    assert record["error"]["code"] == "agent_error" and "exit status 3" in record["error"]["message"], record
+    assert len(started(folder)) <= before + 1
+    prompts = [entry for entry in lines(folder / "coder" / "asked") if entry.get("prompt", "").endswith(json.dumps(steps))]
+    assert len(prompts) <= 2
+
+
 def test_process_that_waits_for_a_turn_ends_with_its_gateway(gateway, folder):
     task = begin(gateway, [{"say": "one"}])
     with Client(gateway, token=gateway.token) as client:
