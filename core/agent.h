@@ -83,6 +83,10 @@ struct run_events {
     /* The run cannot go on with what was there, and begins anew: all text of the task until now is
      * withdrawn.  Only after resume, before it says anything. */
     void (*on_anew)(void *task);
+    /* A line of the run's own for its agent, for kinds with deliver_at: that is given it, as any
+     * other line, when it is committed together with everything before it.  Its position; 0: the
+     * task is over, or has too much that its agent does not read, and is stopped. */
+    uint64_t (*on_say)(void *task, struct str line);
 };
 
 /* A note or an event that a restart tells again, one by one.  The standing note comes
@@ -97,6 +101,7 @@ struct recalled {
 struct resumption {
     struct recall *recall; /* the adapter's from here on, also when resume fails */
     uint64_t mark;         /* 0: none */
+    struct str held;       /* text of its last tokens that no event has yet */
 };
 
 struct agent_ops {

@@ -174,7 +174,8 @@ const struct run_events task_run_events = {.on_line = task_on_line,
                                            .on_unknown = task_on_unknown,
                                            .on_moot = task_on_moot,
                                            .on_stop = task_on_stop,
-                                           .on_anew = task_on_anew};
+                                           .on_anew = task_on_anew,
+                                           .on_say = task_on_say};
 
 static void put_message(struct buf *out, const struct message_record *m)
 {

@@ -105,13 +105,13 @@ static void on_created(struct waiter *w, int status)
 }
 
 /* Cancels every chat and notice task, with its descendants. */
-static void interrupt(struct conversation *conversation)
+static void interrupt(struct conversation *conversation, struct str actor)
 {
     struct buf ids = {0};
     list_each (it, &conversation->tasks) {
         struct task *t = list_item(it, struct task, in_conversation);
         if (task_talks(t))
-            task_cancel_tree(conversation, task_id_of(t), &ids);
+            task_cancel_tree(conversation, task_id_of(t), actor, &ids);
     }
     buf_done(&ids);
 }
@@ -279,7 +279,7 @@ static void create_placed(struct call *c)
         return;
     }
     if (r->when_busy == BUSY_INTERRUPT && !r->background)
-        interrupt(c->conversation);
+        interrupt(c->conversation, c->req.actor);
     if (!r->background && !c->placing) /* what they report belongs to the branch that goes on */
         notices_tell_silent(c->conversation);
     struct buf metadata = {0};

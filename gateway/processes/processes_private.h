@@ -7,6 +7,7 @@
 #ifndef GATEWAY_PROCESSES_PROCESSES_PRIVATE_H
 #define GATEWAY_PROCESSES_PROCESSES_PRIVATE_H
 
+#include "gateway/processes/place.h"
 #include "gateway/processes/processes.h"
 
 #define TICK_MS 500 /* for notices that could not be told, and watched lines */
@@ -15,8 +16,9 @@
 struct processes {
     struct list list; /* of struct process, by start */
     struct processes_options o;
-    char *path; /* DATA/processes */
-    int dir;    /* -1: it does not exist yet */
+    char *path;                /* DATA/processes */
+    int dir;                   /* -1: it does not exist yet */
+    char place[PLACE_LEN + 1]; /* "" until it is asked for, or cannot be known */
     struct timer tick, wake;
     uint32_t round;                 /* of looks: each watched process is examined once in a round */
     struct {                        /* matches of all processes, counted by process_watch.c */

@@ -192,6 +192,13 @@ static void sort(struct processes *all)
     free(order);
 }
 
+const char *processes_place(struct processes *all)
+{
+    if (!all->place[0])
+        place_read(all->o.data, all->place);
+    return all->place;
+}
+
 void processes_restore(struct processes *all)
 {
     if (!processes_open_dir(all, false))

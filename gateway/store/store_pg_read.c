@@ -528,11 +528,19 @@ static int pg_dispatch(struct pg_reader *r, const struct query *q, struct answer
 static int reader_ready(struct pg_reader *r)
 {
     int64_t generation = atomic_load(&r->store->generation);
+    if (!pg_is_sure(r->store)) {
+        snprintf(r->conn.error, sizeof r->conn.error, "the server is another one than before");
+        return STORE_IO;
+    }
     if (pg_conn_is_open(&r->conn) && r->conn.generation == generation)
         return STORE_OK;
     pg_conn_close(&r->conn);
     if (!pg_conn_open(&r->conn, &r->store->o, r->store->name))
         return STORE_IO;
+    if (pg_history_ask(r->store, &r->conn) < 0) {
+        pg_conn_close(&r->conn);
+        return STORE_IO;
+    }
     r->conn.generation = generation;
     return STORE_OK;
 }

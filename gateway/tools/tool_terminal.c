@@ -156,7 +156,7 @@ static void terminal_finish(struct tool_job *job, bool good, struct buf *output)
     buf_done(output);
 }
 
-/* Whatever its status is: it did what it does.  One that was killed, or is lost, did not, or nobody
+/* With any status: it did what it does.  One that was killed, or is lost, did not, or nobody
  * knows. */
 static bool ended_itself(const struct process *p)
 {
@@ -372,6 +372,12 @@ static struct tool_job *terminal_attach(const struct tool *tool, const struct to
     return job;
 }
 
+static const char *terminal_place(const struct tool *tool)
+{
+    const struct terminal *t = tool->settings;
+    return processes_place(t->processes);
+}
+
 static void terminal_leave(struct tool_job *job)
 {
     list_remove(&job->waiter.node);
@@ -450,6 +456,7 @@ void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *l
         .leave = terminal_leave,
         .again = TOOL_ATTACH,
         .attach = terminal_attach,
+        .place = terminal_place,
         .asks = asks,
         .settings = t};
     tool_process_init(t);
