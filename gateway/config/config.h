@@ -74,7 +74,7 @@ struct config_model {
     /* A word of its server, NULL for none; of an answer, 0 for the API's default; 0 for none. */
     char *effort;
     uint32_t max_tokens, thinking_tokens;
-    /* Of a million tokens, in thousandths of the operator's currency; cached: 0 is price_in. */
+    /* For a million tokens, in thousandths of the operator's currency; cached: 0 is price_in. */
     uint32_t price_in, price_cached, price_out;
 };
 
