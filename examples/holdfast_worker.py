@@ -10,11 +10,12 @@ A connection that breaks loses nothing: both sides number their lines, and send 
 """
 
 import asyncio
-import contextlib
 import json
 import logging
 import random
 import uuid
+from collections import defaultdict
+from contextlib import suppress
 from typing import Any, Awaitable, Callable
 
 import websockets
@@ -28,10 +29,10 @@ class Run:
 
     def __init__(self, worker: "Worker", line: Line) -> None:
         self.worker, self.line, self.id, self.input = worker, line, line["run"], line["input"]
-        self.messages: asyncio.Queue[Line] = asyncio.Queue()  # its inbox
-        self.waiting: dict[str, asyncio.Future[Line]] = {}  # by call_id and input_id
+        self.answers: defaultdict[str, asyncio.Queue[Line]] = defaultdict(asyncio.Queue)  # by call_id and input_id
+        self.messages = self.answers["message"]  # its inbox
         self.unsaved: dict[int, str] = {}  # lines that are not on the gateway's disk yet
-        self.said = self.received = 0
+        self.said, self.received = 0, line["n"]
         self.task = asyncio.create_task(self.carry_out(worker.agents[line["agent"]]))
 
     async def say(self, event: str, **data: Any) -> None:
@@ -39,22 +40,22 @@ class Run:
 
     async def call(self, call: str, **fields: Any) -> Line:
         """A call of section 8 ("tool", "spawn", "send", "cancel"), and the line that answers it."""
-        return await self.asked(lambda key: self.put(call=call, call_id=key, **fields))
+        return await self.answer(key := uuid.uuid4().hex, call=call, call_id=key, **fields)
 
     async def ask(self, prompt: str, **data: Any) -> Any:
         """A question to the user, and the answer; None when it expired."""
-        asked = {"kind": "question", "prompt": prompt, **data}
-        return (await self.asked(lambda key: self.say("input_required", input_id=key, **asked)))["answer"]
+        data = {"kind": "question", "prompt": prompt, **data, "input_id": uuid.uuid4().hex}
+        return (await self.answer(data["input_id"], event="input_required", data=data))["answer"]
 
-    async def asked(self, put: Callable[[str], Awaitable[None]]) -> Line:
-        key = uuid.uuid4().hex
-        self.waiting[key] = answer = asyncio.get_running_loop().create_future()
-        await put(key)
-        return await answer
+    async def answer(self, key: str, **line: Any) -> Line:
+        await self.put(**line)
+        try:
+            return await self.answers[key].get()
+        finally:
+            del self.answers[key]
 
     async def put(self, **line: Any) -> None:
-        while not self.worker.welcome.is_set():
-            await self.worker.welcome.wait()
+        await self.worker.welcome.wait()
         self.said += 1
         self.unsaved[self.said] = text = json.dumps({"run": self.id, "n": self.said, **line})
         await self.worker.send(text)  # waits while the gateway does not read
@@ -65,16 +66,6 @@ class Run:
             await self.put(end="done")
         except (Exception, asyncio.CancelledError) as fault:  # it is the end of the run, not of the worker
             await self.put(end="failed", error=f"{type(fault).__name__}: {fault}")
-
-    def take(self, line: Line) -> None:
-        self.received = line["n"]
-        if line["type"] == "message":
-            self.messages.put_nowait(line)
-        elif answer := self.waiting.pop(line.get("call_id") or line.get("input_id"), None):
-            answer.done() or answer.set_result(line)
-
-    def saved(self, upto: int) -> None:
-        self.unsaved = {n: text for n, text in self.unsaved.items() if n > upto}
 
 
 class Worker:
@@ -88,13 +79,13 @@ class Worker:
         """Comes back whenever the connection breaks; returns when it is drained and its last run has ended."""
         pause = 0.1
         while not self.draining or self.runs:
-            with contextlib.suppress(OSError, asyncio.TimeoutError, websockets.WebSocketException):
+            with suppress(OSError, asyncio.TimeoutError, websockets.WebSocketException):
                 async with websockets.connect(self.url, subprotocols=["holdfast.worker.v1"], max_size=None) as self.socket:
                     received = {run.id: run.received for run in self.runs.values()}
                     await self.socket.send(json.dumps({"type": "hello", **self.hello, "open": received}))
                     async for message in self.socket:
-                        for line in filter(None, message.split("\n")):
-                            await self.take(line := json.loads(line), self.runs.get(line.get("run", "")))
+                        for line in map(json.loads, filter(None, message.split("\n"))):
+                            await self.take(line, self.runs.get(line.get("run")))
                         if self.draining and not self.runs:
                             return
             pause = 0.1 if self.welcome.is_set() else min(2 * pause, 10)
@@ -107,7 +98,7 @@ class Worker:
         await self.send('{"type":"drain"}')
 
     async def send(self, text: str) -> None:
-        with contextlib.suppress(websockets.ConnectionClosed):  # the next connection carries it
+        with suppress(websockets.ConnectionClosed):  # the next connection carries it
             if self.welcome.is_set():
                 await self.socket.send(text)
 
@@ -116,19 +107,21 @@ class Worker:
             case "welcome": await self.go_on(line["open"])
             case "drain": self.draining = True
             case "error": logging.warning("the gateway says: %s", line["message"])
+            case "run": run = self.runs.setdefault(line["run"], run or Run(self, line))
             case "cancel" if run: asyncio.get_running_loop().call_soon(run.task.cancel)  # not before it has begun
-            case "ack" if run: run.saved(line["n"])
+            case "ack" if run: run.unsaved = {n: text for n, text in run.unsaved.items() if n > line["n"]}
             case "gone" if run: self.runs.pop(run.id).task.cancel()
-            case kind if kind == "run" or (run and "n" in line):
-                run = run or self.runs.setdefault(line["run"], Run(self, line))
-                run.take(line)
-                await self.send(json.dumps({"type": "ack", "run": run.id, "n": run.received}))
+            case _ if run and "n" in line:
+                run.answers[line.get("call_id") or line.get("input_id") or "message"].put_nowait(line)
+        if run and "n" in line and line["type"] != "ack":
+            run.received = line["n"]
+            await self.send(json.dumps({"type": "ack", "run": run.id, "n": run.received}))
 
     async def go_on(self, saved: dict[str, int]) -> None:
         for over in self.runs.keys() - saved.keys():
             self.runs.pop(over).task.cancel()
         for run in self.runs.values():
-            run.saved(saved[run.id])
+            await self.take({"type": "ack", "n": saved[run.id]}, run)
             for text in run.unsaved.values():
                 await self.socket.send(text)
         self.welcome.set()

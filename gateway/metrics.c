@@ -592,7 +592,8 @@ static void metrics_table(struct server *s, const struct metric *m, size_t n, st
 
 void metrics_write(void *server, struct buf *out)
 {
-    metrics_table(server, metrics, countof(metrics), out);
-    metrics_table(server, more_metrics, n_more_metrics, out);
-    neighbours_write_metrics(((struct server *)server)->neighbours, out);
+    struct server *s = server;
+    metrics_table(s, metrics, countof(metrics), out);
+    metrics_table(s, more_metrics, n_more_metrics, out);
+    neighbours_write_metrics(s->neighbours, out);
 }

@@ -217,8 +217,6 @@ bool chat_link_init(struct chat_link *link, uv_loop_t *loop, const struct chat_u
                                   : certificates && *certificates ? certificates
                                                                   : CERTIFICATES,
         .user = link,
-        .gid = -1,
-        .uid = -1,
     };
     link->context = lws_create_context(&info);
     return link->context != NULL;

@@ -487,6 +487,17 @@ void face_ws_opened(struct conn *c, struct lws *wsi)
     take_address(ws, wsi);
 }
 
+bool face_ws_is_served_here(const struct conn *c)
+{
+    struct face_ws *ws = c->own;
+    bool here = false;
+    list_each (it, &ws->channels) {
+        const struct channel *ch = list_item(it, struct channel, all);
+        here |= ch->follows && !ch->session.away;
+    }
+    return here;
+}
+
 void face_ws_closed(struct conn *c)
 {
     struct face_ws *ws = c->own;

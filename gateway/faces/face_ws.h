@@ -18,6 +18,7 @@ void face_ws_opened(struct conn *c, struct lws *wsi);
 void face_ws_receive(struct conn *c, struct str message);
 bool face_ws_fill(struct conn *c, struct buf *out, enum ws_form *ret_as);
 bool face_ws_has_output(const struct conn *c);
+bool face_ws_is_served_here(const struct conn *c);
 void face_ws_closed(struct conn *c);
 
 #endif

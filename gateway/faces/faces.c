@@ -78,7 +78,8 @@ static const struct {
     {                                                                               \
         .path = (path_), .subprotocol = (subprotocol_), .of_kind = &(ops_),         \
         .opened = face_ws_opened, .receive = face_ws_receive, .fill = face_ws_fill, \
-        .has_output = face_ws_has_output, .closed = face_ws_closed                  \
+        .has_output = face_ws_has_output, .closed = face_ws_closed,                 \
+        .is_served_here = face_ws_is_served_here                                    \
     }
 
 static const struct {

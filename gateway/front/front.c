@@ -119,9 +119,7 @@ static bool open_lws(struct front *f)
                    (f->config->tls.cert ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
         .user = f,
         .max_http_header_data = HEADER_BYTES,
-        .pt_serv_buf_size = 65536 + 1024,
-        .gid = -1,
-        .uid = -1,
+        .pt_serv_buf_size = 65536 + 1024, /* .uid and .gid are 0: the process stays what it is */
     };
     f->lws = lws_create_context(&info);
     if (!f->lws)

@@ -23,6 +23,7 @@ static const char *const relayed[] = {
     "if-range:",
     "if-none-match:",
     "traceparent:",
+    "tracestate:",
 };
 
 #define RELAY_S 90 /* until the first byte of an answer: longer than any home waits for a disk */

@@ -43,6 +43,8 @@ struct ws_kind {
      * ret_as is WS_TEXT, unless the kind makes it a binary message, or whole frames. */
     bool (*fill)(struct conn *c, struct buf *out, enum ws_form *ret_as);
     bool (*has_output)(const struct conn *c);
+    /* Whether one of its streams comes from this node; NULL: the session is all that it has. */
+    bool (*is_served_here)(const struct conn *c);
     void (*closed)(struct conn *c);
     const void *of_kind; /* the kind's own */
 };

@@ -18,6 +18,7 @@ struct model_turn {
     struct model_stream stream;
     struct block block;
     struct buf bad; /* ids of calls whose input is not JSON, each with a newline */
+    struct buf id;  /* of the message, "" until it came */
     char stop[48];  /* stop_reason, "" until it came */
     struct buf why; /* its explanation; "" for none */
 };
@@ -132,7 +133,7 @@ static void block_end(struct model_turn *t)
         buf_putstr(&json, buf_str(&b->members));
         block_put_parts(t, &json);
         buf_putc(&json, '}');
-        model_stream_item(&t->stream, buf_str(&json));
+        model_stream_item(&t->stream, ITEM_LAST, buf_str(&json));
     }
     buf_done(&json);
     block_clear(b);
@@ -222,11 +223,21 @@ static void take_stop(struct model_turn *t, uint32_t object)
         add_text(s, details, "explanation", &t->why);
 }
 
+/* A proxy that asks a second server in mid-answer begins another message: what was said belongs to
+ * two answers then, and the calls of the first one may lack their ends. */
 static void take_message_start(struct model_turn *t)
 {
-    uint32_t message = model_stream_find(&t->stream, 0, "message", JS_OBJECT);
-    if (message)
-        anthropic_take_usage(&t->stream, message);
+    struct model_stream *s = &t->stream;
+    uint32_t message = model_stream_find(s, 0, "message", JS_OBJECT);
+    struct buf id = {0};
+    if (!message)
+        return;
+    add_text(s, message, "id", &id);
+    anthropic_take_usage(s, message);
+    if (t->id.len && id.len && !str_eq(buf_str(&t->id), buf_str(&id)))
+        model_stream_fail(s, "the answer broke off, and another one began");
+    buf_done(&t->id);
+    t->id = id;
 }
 
 static void take_message_delta(struct model_turn *t)
@@ -340,6 +351,7 @@ static void anthropic_forget(struct model_stream *s)
     struct model_turn *t = anthropic_turn_of(s);
     block_clear(&t->block);
     buf_clear(&t->bad);
+    buf_clear(&t->id);
     buf_clear(&t->why);
     t->stop[0] = '\0';
 }
@@ -383,6 +395,7 @@ static void anthropic_free(struct model_turn *turn)
     model_stream_done(&t->stream);
     block_clear(&t->block);
     buf_done(&t->bad);
+    buf_done(&t->id);
     buf_done(&t->why);
     t->magic = 0;
     free(t);

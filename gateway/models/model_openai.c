@@ -492,6 +492,7 @@ static void openai_free(struct model_turn *turn)
     buf_done(&t->whole);
     buf_done(&t->complaint);
     openai_answer_done(&t->answer);
+    trace_drop(&t->trace);
     t->magic = 0;
     free(t);
 }

@@ -8,7 +8,7 @@
 struct model_turn {
     unsigned magic;
     struct model_stream stream;
-    bool told; /* the item under way, by deltas */
+    uint64_t told; /* items, by deltas: bit told_bit */
 };
 
 static struct model_turn *responses_turn(void *arg)
@@ -25,17 +25,38 @@ static struct model_turn *responses_turn_of(struct model_stream *s)
 
 /* --- pieces ----------------------------------------------------------------------------------- */
 
+/* The item that an event is about, by its place in the output: some servers end one item after the
+ * next one has begun, and their ids change.  ITEM_LAST: it does not say. */
+static size_t item_index(const struct model_stream *s)
+{
+    uint32_t node = model_stream_find(s, 0, "output_index", JS_NUMBER);
+    int64_t n;
+    return node && js_int(&s->doc, node, &n) && n >= 0 ? (size_t)n : ITEM_LAST;
+}
+
+/* Deltas that name no place share the last bit with items far behind. */
+static uint64_t told_bit(size_t index)
+{
+    return UINT64_C(1) << (index < 63 ? index : 63);
+}
+
+/* The deltas that an item may have had: those of its place, and those of none. */
+static uint64_t told_mask(size_t index)
+{
+    return index == ITEM_LAST ? UINT64_MAX : told_bit(index) | told_bit(ITEM_LAST);
+}
+
 static void take_text_delta(struct model_turn *t)
 {
     struct model_stream *s = &t->stream;
-    t->told = true;
+    t->told |= told_bit(item_index(s));
     model_stream_piece(s, PIECE_TOKEN, js_get(&s->doc, 0, "delta"));
 }
 
 static void take_thought_delta(struct model_turn *t)
 {
     struct model_stream *s = &t->stream;
-    t->told = true;
+    t->told |= told_bit(item_index(s));
     model_stream_piece(s, PIECE_THINKING, js_get(&s->doc, 0, "delta"));
 }
 
@@ -72,26 +93,27 @@ static void tell_parts(struct model_stream *s, uint32_t item, const char *name,
 }
 
 /* Keeps the item, and tells it unless its deltas have. */
-static void take_item(struct model_turn *t, uint32_t item)
+static void take_item(struct model_turn *t, size_t index, uint32_t item)
 {
     struct model_stream *s = &t->stream;
+    bool told = t->told & told_mask(index);
     if (js_type(&s->doc, item) != JS_OBJECT)
         return;
-    model_stream_item(s, js_raw(&s->doc, item));
-    if (!t->told && has_type(s, item, "message"))
+    model_stream_item(s, index, js_raw(&s->doc, item));
+    if (!told && has_type(s, item, "message"))
         tell_parts(s, item, "content", PIECE_TOKEN);
-    if (!t->told && has_type(s, item, "reasoning")) {
+    if (!told && has_type(s, item, "reasoning")) {
         tell_parts(s, item, "summary", PIECE_THINKING);
         tell_parts(s, item, "content", PIECE_THINKING);
     }
-    t->told = false;
+    t->told &= ~told_mask(index);
 }
 
 static void take_item_done(struct model_turn *t)
 {
     uint32_t item = js_get(&t->stream.doc, 0, "item");
     if (item)
-        take_item(t, item);
+        take_item(t, item_index(&t->stream), item);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
@@ -140,7 +162,7 @@ static void take_response(struct model_turn *t, uint32_t response)
     responses_take_usage(s, response);
     for (uint32_t i = output ? js_first(&s->doc, output) : 0;
          output && !had_items && !s->done && i < js_end(&s->doc, output); i = js_next(&s->doc, i))
-        take_item(t, i);
+        take_item(t, ITEM_LAST, i);
     if (!s->done && !fail_by_status(s, response))
         model_stream_finish(s);
 }
@@ -226,7 +248,7 @@ static size_t responses_tell_calls(struct model_stream *s)
 
 static void responses_forget(struct model_stream *s)
 {
-    responses_turn_of(s)->told = false;
+    responses_turn_of(s)->told = 0;
 }
 
 /* --- the port --------------------------------------------------------------------------------- */

@@ -51,7 +51,7 @@ static size_t stream_tell_calls(struct model_stream *s)
 {
     struct buf all = {0};
     buf_putc(&all, '[');
-    buf_putstr(&all, buf_str(&s->items));
+    buf_put(&all, s->items.bytes, s->items.len ? s->items.len - 1 : 0); /* no comma at the end */
     buf_putc(&all, ']');
     size_t n = 0;
     if (js_parse(&s->doc, all.bytes, all.len, JS_AGENT))
@@ -89,15 +89,33 @@ void model_stream_piece(struct model_stream *s, enum model_piece kind, uint32_t 
         openai_answer_piece(&s->answer, &s->doc, node, kind);
 }
 
-void model_stream_item(struct model_stream *s, struct str json)
+struct item_place {
+    size_t index, length; /* in the output; of its JSON and the comma */
+};
+
+/* Servers end items in another order than that of the output, which is what goes back. */
+void model_stream_item(struct model_stream *s, size_t index, struct str json)
 {
-    if (s->items.len + json.n > OPENAI_THOUGHT_BYTES) {
+    struct item_place place = {index, json.n + 1};
+    size_t n = s->places.len / sizeof place, end = s->items.len, at = end;
+    if (end + json.n + s->places.len > OPENAI_THOUGHT_BYTES) {
         model_stream_fail(s, "an answer exceeds 4 MiB");
         return;
     }
-    if (s->items.len)
-        buf_putc(&s->items, ',');
     buf_putstr(&s->items, json);
+    buf_putc(&s->items, ',');
+    buf_put(&s->places, &place, sizeof place);
+    struct item_place *places = (struct item_place *)(void *)s->places.bytes;
+    for (; n > 0 && places[n - 1].index > index; n--) {
+        at -= places[n - 1].length;
+        places[n] = places[n - 1];
+    }
+    if (at == end)
+        return;
+    places[n] = place;
+    memmove(s->items.bytes + at + place.length, s->items.bytes + at, end - at);
+    memcpy(s->items.bytes + at, json.p, json.n);
+    s->items.bytes[at + json.n] = ',';
 }
 
 uint32_t model_stream_find(const struct model_stream *s, uint32_t object, const char *name,
@@ -258,6 +276,7 @@ static void stream_start_over(struct model_stream *s)
     openai_answer_done(&s->answer);
     openai_answer_init(&s->answer, &s->events, s->user, s->settings->think_tag);
     buf_clear(&s->items);
+    buf_clear(&s->places);
     buf_clear(&s->whole);
     s->api->forget(s);
     if (!fetch_again(s->fetch))
@@ -313,5 +332,7 @@ void model_stream_done(struct model_stream *s)
     js_done(&s->doc);
     buf_done(&s->whole);
     buf_done(&s->items);
+    buf_done(&s->places);
     openai_answer_done(&s->answer);
+    trace_drop(&s->trace);
 }

@@ -65,7 +65,8 @@ struct model_stream {
     bool may_be_empty, starts_over, done;
     struct trace_copy trace;
     struct openai_answer answer;
-    struct buf items;                /* of the output, as they came, with commas between them */
+    struct buf items;                /* of the output, as they came, a comma behind each */
+    struct buf places;               /* of items: a struct item_place each */
     struct model_usage usage, spent; /* of this reply, of earlier ones */
     bool has_usage;
 };
@@ -79,7 +80,9 @@ void model_stream_done(struct model_stream *s);
 
 /* For the API: a string of doc as a piece of the answer; 0 for none. */
 void model_stream_piece(struct model_stream *s, enum model_piece kind, uint32_t node);
-void model_stream_item(struct model_stream *s, struct str json);
+/* An item of the output: index is its place there, which may be before others that came earlier. */
+void model_stream_item(struct model_stream *s, size_t index, struct str json);
+#define ITEM_LAST SIZE_MAX /* behind all others */
 /* A count of an object of doc; 0 for none. */
 int64_t model_stream_count(const struct model_stream *s, uint32_t object, const char *name);
 /* An object's member of that type; 0 for none. */

@@ -235,6 +235,7 @@ static const struct {
     {"error", BROKEN},
     {"error_finish", BROKEN},
     {"abort", BROKEN},
+    {"pause_turn", BROKEN},
     {"network_error", BROKEN},
     {"insufficient_system_resource", BROKEN},
 };

@@ -21,7 +21,8 @@ static void read_file(const char *name, const char *end, struct buf *out)
     out->len--;
 }
 
-/* A recording names its source, its API, and, where that is not "think", the tag of thoughts. */
+/* A recording names its source, what it was compared with, its API, and, where that is not "think",
+ * the tag of thoughts. */
 static enum tape_api api_of(const char *name, const struct buf *bytes)
 {
     static const char *const apis[] = {": api chat\n", ": api responses\n", ": api anthropic\n"};
@@ -39,6 +40,7 @@ static void check_recording(const char *name)
     read_file(name, ".sse", &bytes);
     read_file(name, ".events", &expected);
     assert_non_null(strstr(bytes.bytes, ": source http"));
+    assert_non_null(strstr(bytes.bytes, "\n: compared "));
     for (size_t i = 0; i < countof(pieces); i++) {
         tape.think_tag = strstr(bytes.bytes, ": think_tag thought\n") ? "thought" : "think";
         struct str seen = tape_play(api_of(name, &bytes), 200, buf_str(&bytes), pieces[i]);
@@ -66,7 +68,7 @@ static void test_every_recording_gives_its_events(void **state)
     }
     closedir(folder);
     tape_close();
-    assert_true(n >= 43);
+    assert_true(n >= 60);
 }
 
 int main(void)

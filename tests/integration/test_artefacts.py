@@ -19,6 +19,7 @@ from gateway import BINARY, SANITIZE, WAIT_S, run
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CHECK = ROOT / "tests/packaging/check.mjs"
 MANIFESTS = ROOT / "packaging/kubernetes/holdfast.yaml"
+SEVERAL = MANIFESTS.with_name("holdfast-postgres.yaml")
 NODE = os.environ.get("HOLDFAST_NODE") or "node"
 
 pytestmark = pytest.mark.skipif(SANITIZE != "" or not shutil.which("dpkg-deb"), reason="packages are of the plain build")
@@ -213,13 +214,13 @@ def test_sbom_is_cyclonedx_and_names_what_is_linked(made, tmp_path):
     assert subprocess.run([NODE, CHECK, "cyclonedx", tmp_path / "bad.json"], check=False, capture_output=True).returncode
 
 
-def manifests():
-    return [document for document in yaml.safe_load_all(MANIFESTS.read_text()) if document]
+def manifests(file=MANIFESTS):
+    return [document for document in yaml.safe_load_all(file.read_text()) if document]
 
 
 @pytest.mark.skipif(not CHECK.with_name("node_modules").exists(), reason="its npm packages are not installed")
 def test_manifests_are_valid_by_the_api_s_schemas(tmp_path):
-    objects = manifests() + [yaml.safe_load((ROOT / "packaging/proxies/kubernetes-ingress.yaml").read_text())]
+    objects = manifests() + manifests(SEVERAL) + [yaml.safe_load((ROOT / "packaging/proxies/kubernetes-ingress.yaml").read_text())]
     (tmp_path / "good.json").write_text(json.dumps(objects))
     call(NODE, CHECK, "kubernetes", tmp_path / "good.json")
     objects[2]["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]["httpGet"]["port"] = None
@@ -249,3 +250,36 @@ def test_manifests_fit_the_image_and_the_gateway(tmp_path):
     assert container["args"] == ["serve", "--config", mounts["config"], "--data", mounts["data"] + "/data"]
     size = kinds["StatefulSet"]["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"]
     assert int(size.removesuffix("Gi")) > shown["retention"]["store_gib"]
+
+
+def test_manifests_of_several_gateways_give_each_pod_a_good_configuration(tmp_path):
+    """The init container's command runs here, for each pod; the gateway reads what it has made."""
+    objects = {(document["kind"], document["metadata"]["name"]): document for document in manifests(SEVERAL)}
+    several = objects["StatefulSet", "holdfast"]["spec"]
+    pod = several["template"]["spec"]
+    nodes = objects["Service", several["serviceName"]]["spec"]
+    assert nodes["clusterIP"] == "None" and nodes["publishNotReadyAddresses"], "pods have names before they are ready"
+    container, made = pod["containers"][0], pod["initContainers"][0]
+    ports = {entry["name"]: entry["containerPort"] for entry in container["ports"]}
+    mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    assert mounts["/etc/holdfast/config.json"] == "own" and mounts["/etc/holdfast/keys"] == "keys"
+    shared, own, keys = (tmp_path / name for name in ("shared", "own", "keys"))
+    for folder in (shared, own, keys):
+        folder.mkdir()
+    (shared / "config.json").write_text(objects["ConfigMap", "holdfast"]["data"]["config.json"])
+    (keys / "store.url").write_text("host=postgres user=holdfast dbname=holdfast\n")
+    (keys / "cluster.secret").write_text("0123456789abcdef" * 2)
+    told = set()
+    for number in range(several["replicas"]):
+        name = f"holdfast-{number}"
+        command = [word.replace("/shared/", f"{shared}/").replace("/own/", f"{own}/") for word in made["command"]]
+        subprocess.run(command, check=True, env={"PATH": os.environ["PATH"], "POD_NAME": name})
+        text = (own / "config.json").read_text().replace("/etc/holdfast/keys", str(keys))
+        (tmp_path / "config.json").write_text(text)
+        assert run("check-config", str(tmp_path / "config.json")).returncode == 0
+        cluster = json.loads(text)["cluster"]
+        assert cluster["advertise"] == f"{name}.{several['serviceName']}.default.svc:{ports['links']}"
+        told.add(cluster["node"])
+    assert len(told) == several["replicas"] > 1
+    assert [port["port"] for port in nodes["ports"]] == [ports["links"]]
+    assert objects["PodDisruptionBudget", "holdfast"]["spec"]["maxUnavailable"] == 1

@@ -146,6 +146,22 @@ def test_one_command_and_any_part_may_die(cluster):
     assert cluster.through_the_door(token, has_said) == ["one", "two", "three", "four"]
 
 
+def test_a_stop_takes_the_database_from_no_gateway(cluster):
+    """One of them takes its time: it still finds the server, and all end at once."""
+    slow = cluster.number("two.pid")
+    os.kill(slow, signal.SIGSTOP)
+    try:
+        cluster.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: not any((cluster.folder / f"{name}.pid").exists() for name in ("one", "three", "nginx")),
+                   "the end of the others")
+        assert cluster.sql("SELECT 1") == "1"
+    finally:
+        os.kill(slow, signal.SIGCONT)
+    cluster.close()
+    said = cluster.logs()
+    assert "stopped code=0" in said and "beat_fails" not in said, said
+
+
 def test_the_compose_file_names_what_is_there():
     compose = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())
     services, volumes = compose["services"], compose["volumes"]

@@ -1,4 +1,5 @@
-"""The Debian package and the container image on bare Debian roots, the chart by Helm, the other architecture by qemu.
+"""The Debian package and the container image, built and installed on bare roots of Debian 12 and 13, by the steps of the
+Dockerfile; the chart by Helm, the other architecture by qemu.
 All of it downloads packages and takes minutes: ./dev test-all alone runs it, as root."""
 
 import json
@@ -15,7 +16,7 @@ import yaml
 
 import test_packaging as packaging
 from gateway import BINARY, SANITIZE, WAIT_S, free_port, wait_until
-from test_artefacts import CHECK, MANIFESTS, NODE, call, package
+from test_artefacts import CHECK, MANIFESTS, NODE, SEVERAL, call
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CHART = ROOT / "packaging/helm/holdfast"
@@ -26,9 +27,9 @@ pytestmark = pytest.mark.skipif(
     not os.environ.get("HOLDFAST_ROOTS") or SANITIZE != "" or os.geteuid() != 0, reason="./dev test-all's, as root")
 
 
-def debian(folder, variant):
+def debian(suite, folder, variant):
     """A bare root, with the names of this machine's resolver."""
-    subprocess.run(["mmdebstrap", f"--variant={variant}", "bookworm", str(folder)], check=True, timeout=LONG_S,
+    subprocess.run(["mmdebstrap", f"--variant={variant}", suite, str(folder)], check=True, timeout=LONG_S,
                    capture_output=True)
     shutil.copy("/etc/resolv.conf", folder / "etc/resolv.conf")
     return folder
@@ -42,15 +43,36 @@ def inside(root, *words, user="0:0", status=0):
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return package(tmp_path_factory.mktemp("made"))
+@pytest.fixture(scope="module", params=["bookworm", "trixie"])
+def built(request, tmp_path_factory):
+    """The first stage of the Dockerfile, carried out in a bare root: the suite, and the package."""
+    root = debian(request.param, tmp_path_factory.mktemp("roots") / "build", "minbase")
+    folder, arguments = "/", {}
+    for keyword, rest in packaging.stage(0):
+        for name, value in arguments.items():
+            rest = rest.replace(f"${{{name}}}", value)
+        if keyword == "ARG":
+            name, arguments[name] = rest.split("=")
+        elif keyword == "WORKDIR":
+            folder = rest
+            (root / folder.lstrip("/")).mkdir()
+        elif keyword == "COPY":
+            assert rest == ". ."
+            files = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], check=True, capture_output=True).stdout
+            for name in filter(None, files.decode().split("\0")):
+                target = root / folder.lstrip("/") / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, target, follow_symlinks=False)
+        elif keyword == "RUN":
+            inside(root, "sh", "-c", f"cd {folder} && {rest}")
+    return request.param, next((root / "out").glob("*.deb"))
 
 
 @pytest.fixture(scope="module")
-def installed(made, tmp_path_factory):
-    root = debian(tmp_path_factory.mktemp("roots") / "bare", "apt")
-    shutil.copy(made[".deb"], root / "tmp/holdfast.deb")
+def installed(built, tmp_path_factory):
+    suite, package = built
+    root = debian(suite, tmp_path_factory.mktemp("roots") / "bare", "apt")
+    shutil.copy(package, root / "tmp/holdfast.deb")
     inside(root, "apt-get", "update")
     inside(root, "apt-get", "install", "-y", "--no-install-recommends", "/tmp/holdfast.deb")
     return root
@@ -86,12 +108,13 @@ def test_package_upgrades_and_goes(installed):
 
 
 @pytest.fixture(scope="module")
-def image(made, tmp_path_factory):
+def image(built, tmp_path_factory):
     """The second stage of the Dockerfile, carried out in a bare root."""
-    root = debian(tmp_path_factory.mktemp("roots") / "image", "minbase")
+    suite, package = built
+    root = debian(suite, tmp_path_factory.mktemp("roots") / "image", "minbase")
     for keyword, rest in packaging.stage(1):
         if keyword == "COPY" and rest.startswith("--from=build"):
-            shutil.copy(made[".deb"], root / rest.split()[-1].lstrip("/"))
+            shutil.copy(package, root / rest.split()[-1].lstrip("/"))
         elif keyword == "COPY":
             source, target = rest.split()
             shutil.copy(ROOT / source, root / target.lstrip("/"))
@@ -151,9 +174,11 @@ def helm(tmp_path_factory):
     return program
 
 
-def test_plain_manifests_are_what_the_chart_prints(helm):
-    said = "".join(line for line in MANIFESTS.read_text().splitlines(True)[2:])
-    assert call(helm, "template", "holdfast", CHART) == said
+@pytest.mark.parametrize("file, values", [(MANIFESTS, "values.yaml"), (SEVERAL, "values-postgres.yaml")])
+def test_plain_manifests_are_what_the_chart_prints(helm, file, values):
+    said = "".join(line for line in file.read_text().splitlines(True)[2:])
+    assert call(helm, "template", "holdfast", CHART, "--values", CHART / values) == said
+    call(helm, "lint", "--strict", CHART, "--values", CHART / values)
 
 
 def test_chart_is_sound_and_its_values_reach_the_objects(helm, tmp_path):

@@ -10,6 +10,8 @@ import types
 
 import pytest
 
+import exposition
+import faces
 import files
 import nodes
 import postgres
@@ -17,6 +19,7 @@ import tokens
 from gateway import LATE_S, free_port, run, wait_until
 from holdfast import Client, Closed, ids, new_id, text_of
 from relay import Relay
+from wire import Wire
 
 if not postgres.programs():
     pytest.skip("PostgreSQL is not installed", allow_module_level=True)
@@ -63,6 +66,13 @@ def order(gateway, *words):
 
 
 # -------------------------------------------------------------------- what clients do
+
+
+def test_metrics_of_nodes_can_be_read(pair):
+    for gateway in (pair.home, pair.front):
+        wait_until(lambda one=gateway: sum("component=link event=up" in line for line in one.log) >= 2, "both links")
+        families = exposition.read(gateway.http("GET", "/metrics")[2].decode())
+        assert len(families["holdfast_cluster_link_up"].samples) == 1
 
 
 def test_conversation_at_the_wrong_node(pair):
@@ -305,6 +315,32 @@ def test_link_that_is_slow(wired):
         assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
 
 
+@pytest.mark.parametrize("tls", [False, True])
+def test_link_is_as_private_as_it_is_told_to_be(cluster, tls):
+    port = free_port()
+    with Relay(types.SimpleNamespace(host="127.0.0.1", port=port), keeps=True) as wire:
+        home = cluster.new("home", {"listen": f"127.0.0.1:{port}", "advertise": f"127.0.0.1:{wire.port}", "tls": tls})
+        home.start()
+        cluster.settled(1)
+        front = cluster.new("front", {"listen": "127.0.0.1:0", "front_only": True, "tls": tls}).start()
+        front.logged("component=link event=up", "node=home", "as=front")
+        with client_of(front) as client:
+            assert text_of(client.finish({"token": "overheard"}, {"flood": 3000, "bytes": 100})[1], "token")
+        assert (b"overheard" in wire.asked) == (not tls)
+        cluster.close()
+
+
+def test_another_secret_is_refused_by_tls(cluster):
+    home = cluster.new("home", {"listen": "127.0.0.1:0", "tls": True}).start()
+    cluster.settled(1)
+    other = pathlib.Path(cluster.folder, "other")
+    other.write_text(32 * "o", encoding="utf-8")
+    front = cluster.new("front", {"listen": "127.0.0.1:0", "front_only": True, "tls": True,
+                                  "secret_file": str(other)}).start()
+    for gateway in (front, home):
+        gateway.logged("component=link event=ended", "how=refused", "TLS fails: the secrets differ")
+
+
 def test_another_secret_is_refused(server, cluster):
     home = cluster.new("home", {"listen": "127.0.0.1:0"}).start()
     cluster.settled(1)
@@ -317,6 +353,28 @@ def test_another_secret_is_refused(server, cluster):
     client.post("hello", token=tokens.token("u"))
     assert client.closing().code == 1001
     assert home.http("GET", "/healthz")[0] == 200
+
+
+def test_sockets_of_faces_stay_when_a_node_joins(cluster):
+    """What the others' nodes do is nothing to a stream that comes from its home."""
+    _, front = cluster.start_pair()
+    client, gate = client_of(front), front.path("gate")
+    task = client.chat({"token": "before"}, {"wait": gate}, {"token": "after"}, conversation="c")
+    client.event(task, "token")
+    wires = []
+    for path, frames, _ in faces.SOCKETS.values():
+        path = faces.filled(path, task, "")
+        wire = Wire(front, path=f"{path}token={client.token}", headers={"Sec-WebSocket-Protocol": None})
+        for frame in frames:
+            wire.text(json.dumps(frame))
+        wire.until_text("before")
+        wires.append(wire)
+    third = cluster.start_front("third")
+    front.logged("component=link event=up", "node=third", "as=front")  # it knows of it by its own view
+    with contextlib.closing(third), open(gate, "w", encoding="utf-8"):
+        for wire in wires:
+            wire.until_text("after")
+            wire.close()
 
 
 def test_home_is_killed_and_its_readers_resume_at_the_next(cluster):

@@ -1,5 +1,7 @@
 """notify_on_complete: the end of a task starts a turn of the conversation's agent, once (DESIGN: Background)."""
 
+import pytest
+
 from gateway import Gateway, script_agent, wait_until
 from holdfast import TERMINAL, Client, new_id
 
@@ -65,3 +67,22 @@ def test_an_orphan_is_told_of_too():
             turn = wait_until(lambda: notices(client, conversation), "the turn")[0]
             created = client.replay(turn, 0)[0]
             assert "orphaned" in created["data"]["input"] and "so far" in created["data"]["input"]
+
+
+@pytest.mark.parametrize("kind, turns", [("all", ["good", "bad"]), ("result", ["good", "bad"]), ("error", ["bad"]),
+                                         ("off", [])])
+def test_notify_of_an_agent_says_which_ends_begin_a_turn(kind, turns):
+    """The others are told with the next turn."""
+    with Gateway({"agents": [script_agent(default=True, notify=kind)]}) as gateway, Client(gateway) as client:
+        conversation = new_id()
+        for name, steps in (("good", [{"token": "done"}]), ("bad", [{"exit": 3}])):
+            client.finish(*steps, conversation=conversation, background=True, notify_on_complete=True, name=name)
+            if name in turns:
+                wait_until(lambda: [task["status"] for task in notices(client, conversation)]
+                           == ["completed"] * (turns.index(name) + 1), "its turn")
+        client.finish({"token": "told"}, conversation=conversation)
+        begun = [client.replay(task, 0)[0]["data"]["input"] for task in notices(client, conversation)]
+        assert len(begun) == len(turns) and all(f"({name})" in text for name, text in zip(turns, begun)), begun
+        messages = client.call("history", conversation_id=conversation)["messages"]
+        said = "".join(message["content"] for message in messages if message["role"] == "system")
+        assert said.count("(good)") == said.count("(bad)") == 1, said

@@ -164,15 +164,20 @@ class Seen:
 
 
 def stand_in(gateway):
-    """A module `openai` with as much of the client as the manual's lines use."""
+    """A module `openai` with as much of the client as the pages' lines use."""
     class OpenAI:
         def __init__(self, *, base_url, api_key):
             assert base_url == "http://127.0.0.1:8080/v1"
-            self.token = api_key
-            self.chat = self.completions = self
+            self.responses = Resource("/responses")
+            self.chat = types.SimpleNamespace(completions=Resource("/chat/completions"))
+            self.responses.token = self.chat.completions.token = api_key
+
+    class Resource:
+        def __init__(self, path):
+            self.path = path
 
         def create(self, **body):
-            with post(gateway, self.token, body) as reply:
+            with ask(gateway, self.token, self.path, body) as reply:
                 yield from map(Seen, Decoder().events(reply))
 
     module = types.ModuleType("openai")
@@ -180,11 +185,12 @@ def stand_in(gateway):
     return module
 
 
-def test_lines_of_the_manual_print_the_answer(gateway, client, monkeypatch, capsys):
-    section = (ROOT / "docs/faces.md").read_text().split("\n## OpenAI Chat Completions\n")[1]
-    lines = re.search(r"```python\n(.*?)```", section, re.S)[1]
+@pytest.mark.parametrize("page, before", [("README.md", "\n<!-- client: openai-python -->\n"),
+                                          ("docs/faces.md", "\n## OpenAI Chat Completions\n")])
+def test_lines_of_the_pages_print_the_answer(gateway, client, monkeypatch, capsys, page, before):
+    lines = re.search(r"```python\n(.*?)```", (ROOT / page).read_text().split(before)[1], re.S)[1]
     said = program({"token": "1 "}, {"token": "2 3"})
     lines = lines.replace('"Count to 3."', repr(said)).replace('"assistant"', '"script"')
     monkeypatch.setitem(sys.modules, "openai", stand_in(gateway))
-    exec(compile(lines, "docs/faces.md", "exec"), {"token": client.token})
+    exec(compile(lines, page, "exec"), {"token": client.token})
     assert capsys.readouterr().out == "1 2 3"

@@ -2,14 +2,19 @@
 
 They take 1 GB, so `./dev test` leaves them out and `./dev test-all` installs them; by hand, `npm ci` in tests/programs."""
 
+import base64
 import os
 import pathlib
 import shutil
+import struct
+import types
+import zlib
 
 import pytest
 
 from gateway import Gateway
 from holdfast import Client, ids, names, text_of
+from relay import Relay
 from test_aimock import Aimock
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent.parent / "programs" / "node_modules"
@@ -46,35 +51,42 @@ def aimock(tmp_path_factory):
     running.close()
 
 
-def environ(folder, aimock, codex_settings=""):
+@pytest.fixture(scope="module")
+def wire(aimock):
+    """The way to the model: keeps what is sent to it."""
+    with Relay(types.SimpleNamespace(host="127.0.0.1", port=aimock.port), keeps=True) as running:
+        yield running
+
+
+def environ(folder, wire, codex_settings=""):
     """All that each of them needs to know of its model, and nothing of this machine's user."""
-    codex = folder / "codex"
+    codex, url = folder / "codex", f"http://{wire.host}:{wire.port}"
     codex.mkdir()
     (codex / "config.toml").write_text(f"""{codex_settings}
 model = "gpt-5"
 model_provider = "mock"
 [model_providers.mock]
 name = "mock"
-base_url = "{aimock.url}/v1"
+base_url = "{url}/v1"
 wire_api = "responses"
 env_key = "MOCK_KEY"
 """, encoding="utf-8")
     return {"HOME": str(folder), "PATH": os.environ["PATH"],
             "CODEX_HOME": str(codex), "MOCK_KEY": "x", "OPENAI_API_KEY": "x",
-            "ANTHROPIC_BASE_URL": aimock.url, "ANTHROPIC_API_KEY": "sk-x", "IS_SANDBOX": "1",
+            "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "sk-x", "IS_SANDBOX": "1",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
 
 
 @pytest.fixture(scope="module")
-def gateway(aimock, tmp_path_factory):
-    env = environ(tmp_path_factory.mktemp("home"), aimock)
+def gateway(wire, tmp_path_factory):
+    env = environ(tmp_path_factory.mktemp("home"), wire)
     agents = [
         {"name": "claude", "kind": "exec", "form": "claude", "command": [CLAUDE, "--allowedTools", "Bash"],
          "env": env, "idle_timeout_s": LONG_S},
         {"name": "codex", "kind": "exec", "form": "codex", "env": env, "idle_timeout_s": LONG_S,
          "command": [NODE, CODEX, "exec", "-s", "danger-full-access"]},
     ]
-    acp_env = environ(tmp_path_factory.mktemp("home"), aimock, 'approval_policy = "untrusted"\nsandbox_mode = "danger-full-access"')
+    acp_env = environ(tmp_path_factory.mktemp("home"), wire, 'approval_policy = "untrusted"\nsandbox_mode = "danger-full-access"')
     os.chmod(CODEX_ACP, 0o755)  # it comes without
     agents += [
         {"name": "claude-acp", "kind": "acp", "env": acp_env, "idle_timeout_s": LONG_S,
@@ -159,3 +171,26 @@ def test_real_acp_agent_asks_before_it_runs_a_command(gateway, agent, message):
         events = client.events_since(task)
         assert "hello" in [e["data"] for e in events if e["event"] == "tool_result"][-1]["output"]
         assert answer_of(client.task(task)).endswith("It says hello.")
+
+
+def picture():
+    """A PNG of one red dot, as base64."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0))
+    dot = chunk(b"IDAT", zlib.compress(b"\0\xff\0\0")) + chunk(b"IEND", b"")
+    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + head + dot).decode()
+
+
+@pytest.mark.parametrize("agent", ["claude-acp", "codex-acp"])
+def test_real_acp_agent_shows_an_image_to_its_model(gateway, wire, agent):
+    wire.asked.clear()
+    message = [{"type": "text", "text": f"think of what {agent} sees"},
+               {"type": "file", "media_type": "image/png", "name": "dot.png", "data": picture()}]
+    with Client(gateway) as client:
+        task = client.call("chat", message=message, agent=agent)["task"]
+        client.wait_terminal(task)
+        end = client.task(task)
+        assert end["status"] == "completed" and answer_of(end).endswith("It is 42."), end
+    assert picture().encode() in wire.asked

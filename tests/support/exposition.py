@@ -56,9 +56,9 @@ def read(text):
 def check(family):
     name = family.name
     assert family.help and family.help.endswith("."), f"{name}: no sentence in HELP"
-    # Without an agent that has a model, workers, or a link that was measured, there is nothing to count of them.
-    assert family.samples or name.startswith(("holdfast_model_", "holdfast_worker_", "holdfast_cluster_link_")), \
-        f"{name}: no sample"
+    # Without an agent that has a model, without workers, or before a link is up, there is nothing to count of them.
+    may_be_empty = ("holdfast_model_", "holdfast_worker_", "holdfast_cluster_link_")
+    assert family.samples or name.startswith(may_be_empty), f"{name}: no sample"
     keys = [(sample, tuple(sorted(labels.items()))) for sample, labels, _ in family.samples]
     assert len(set(keys)) == len(keys), f"{name}: a sample twice"
     assert name == name.lower() and not re.search(r"_(?:milliseconds|ms|kb|mb|minutes)(?:_|$)", name), f"{name}: base units"

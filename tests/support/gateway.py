@@ -125,19 +125,30 @@ def is_alive(pid):
     return False
 
 
+def families(metrics):
+    """name → [the lines that introduce it, {sample: value}]."""
+    found, name = {}, None
+    for line in metrics.splitlines():
+        if line.startswith("#"):
+            name = line.split(" ")[2]
+            found.setdefault(name, ([], {}))[0].append(line)
+        else:
+            sample, value = line.rsplit(" ", 1)
+            found[name][1][sample] = float(value)
+    return found
+
+
 def summed(metrics, others):
     """Metrics of two gateways as if they were one's."""
-    def samples(text):
-        return dict(line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
-    more, mine = samples(others), samples(metrics)
+    both = families(metrics)
+    for name, (introduced, samples) in families(others).items():
+        mine = both.setdefault(name, (introduced, {}))[1]
+        for sample, value in samples.items():
+            mine[sample] = mine.get(sample, 0) + value
     lines = []
-    for line in metrics.splitlines() + [f"{name} 0" for name in more if name not in mine]:
-        name = line.rsplit(" ", 1)[0]
-        if line.startswith("#") or name not in more:
-            lines.append(line)
-        else:
-            sum_of_both = float(line.rsplit(" ", 1)[1]) + float(more[name])
-            lines.append(f"{name} {int(sum_of_both) if sum_of_both == int(sum_of_both) else sum_of_both}")
+    for introduced, samples in both.values():
+        lines += introduced
+        lines += [f"{sample} {int(value) if value.is_integer() else value}" for sample, value in samples.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -407,7 +418,11 @@ class Gateway:
         return int(re.search(r'^holdfast_heap_bytes\{state="used"\} (\d+)', metrics, re.M)[1])
 
     def n_fds(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        """Of both, once the links between them are there in both directions."""
+        if not self.front:
+            return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        wait_until(lambda: sum("component=link event=up" in line for line in self.front_log) >= 2, "both links")
+        return sum(len(os.listdir(f"/proc/{process.pid}/fd")) for process in (self.process, self.front))
 
     def n_threads(self):
         return len(os.listdir(f"/proc/{self.process.pid}/task"))

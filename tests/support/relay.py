@@ -8,7 +8,7 @@ import time
 
 
 class Relay:
-    def __init__(self, gateway):
+    def __init__(self, gateway, keeps=False):
         self.host, self.port = "127.0.0.1", None
         self.to = (gateway.host, gateway.port)
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -18,6 +18,7 @@ class Relay:
         self.cut_word, self.cuts_left = b"", 0
         self.budgets = []
         self.n_spent = 0
+        self.asked = bytearray() if keeps else None  # all that clients have sent
         self.flows = threading.Event()
         self.flows.set()
         self.delay_s = 0
@@ -47,6 +48,8 @@ class Relay:
                     data = key.fileobj.recv(65536)
                     if not data:
                         raise OSError
+                    if key.fileobj is near and self.asked is not None:
+                        self.asked += data
                     self.flows.wait()
                     time.sleep(self.delay_s)
                     other[key.fileobj].sendall(data if left is None else data[:left])

@@ -3,15 +3,15 @@
 // It brings a client of AG-UI from before 1.0, and forwards the page's Authorization.
 
 import assert from "node:assert/strict";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { test } from "node:test";
+import { linesOf } from "../support/docs.mjs";
 import { World } from "../support/world.mjs";
 
 process.env.COPILOTKIT_TELEMETRY_DISABLED = "true";
-/** The handler of the lines in docs/faces.md, with the test's gateway and its agent. */
+/** The handler of README.md's lines, with the test's gateway and its agent. */
 async function handlerOf(base) {
-  const docs = await readFile(new URL("../../../docs/faces.md", import.meta.url), "utf8");
-  const [, lines] = docs.match(/```js\n([^`]*createCopilotRuntimeHandler.*?)```/s);
+  const lines = await linesOf("copilotkit");
   const program = lines.replace("http://127.0.0.1:8080", base).replace("/assistant", "/script");
   const file = new URL(`./lines-${process.pid}.mjs`, import.meta.url); // beside the packages that it imports
   await writeFile(file, program);
