@@ -77,9 +77,16 @@ struct run_events {
     void (*on_unknown)(void *task, struct str tool);
     /* Nobody waits for the answer to that question of the run any more: it counts as expired. */
     void (*on_moot)(void *task, struct str input_id);
+    /* The run has decided to fail, and something that it began still runs: core commits that, with
+     * the text, and then cancels it.  Nothing that the run says after this counts. */
+    void (*on_stop)(void *task, struct str text);
     /* The run cannot go on with what was there, and begins anew: all text of the task until now is
      * withdrawn.  Only after resume, before it says anything. */
     void (*on_anew)(void *task);
+    /* A line of the run's own for its agent, for kinds with deliver_at: that is given it, as any
+     * other line, when it is committed together with everything before it.  Its position; 0: the
+     * task is over, or has too much that its agent does not read, and is stopped. */
+    uint64_t (*on_say)(void *task, struct str line);
 };
 
 /* A note or an event that a restart tells again, one by one.  The standing note comes
@@ -94,6 +101,7 @@ struct recalled {
 struct resumption {
     struct recall *recall; /* the adapter's from here on, also when resume fails */
     uint64_t mark;         /* 0: none */
+    struct str held;       /* text of its last tokens that no event has yet */
 };
 
 struct agent_ops {

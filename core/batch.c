@@ -187,3 +187,17 @@ struct op *batch_put(struct batch *b, const struct op *op)
         to->file = batch_copy_file(b, op->file);
     return to;
 }
+
+struct batch *batch_clone(const struct batch *b)
+{
+    struct batch *to = batch_new();
+    to->number = b->number;
+    to->n_events = b->n_events;
+    for (size_t i = 0; i < b->n_ops; i++) {
+        struct op op = b->ops[i];
+        if (op.kind == OP_SEAL)
+            op.bytes = arena_str(&to->chunks, op.bytes);
+        batch_put(to, &op);
+    }
+    return to;
+}

@@ -142,6 +142,9 @@ void batch_free(struct batch *b);
  * the strings do not). */
 struct op *batch_put(struct batch *b, const struct op *op);
 
+/* A batch of its own with the same ops, also with the bytes of its seals. */
+struct batch *batch_clone(const struct batch *b);
+
 /* Replaces the state in the op with a newer one. */
 void batch_set_state(struct batch *b, struct op *op, const struct task_state *state);
 

@@ -171,6 +171,7 @@ struct owner *owner_ref(struct hub *h, struct str name)
     feed_init(&o->watch);
     list_init(&o->schedules);
     list_init(&o->grants);
+    list_init(&o->followers);
     map_put(&h->owners, &o->node);
     return o;
 }

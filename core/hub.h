@@ -176,6 +176,7 @@ struct owner {
     uint32_t n_grants;
     struct list grants; /* oldest first */
     struct feed watch;
+    struct list followers; /* of struct follower: told of each new task */
 };
 
 struct hub {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/home.h"
+#include "core/watching.h"
 #include "proto/str.h"
 
 #define HELLO_DEADLINE_MS 10000
@@ -65,6 +66,7 @@ static void drop_pending(struct pending *p)
 static void session_let_go(struct session *s)
 {
     struct list *node;
+    watching_end(s);
     list_each (it, &s->subscriptions)
         subscription_end(list_item(it, struct subscription, in_session));
     list_each (it, &s->openings)

@@ -42,6 +42,7 @@ struct session_ops {
 enum session_state { SESSION_HELLO, SESSION_OPEN, SESSION_CLOSING };
 
 struct opening;
+struct watching;
 
 /* A followed task. */
 struct subscription {
@@ -50,6 +51,8 @@ struct subscription {
     struct cursor cursor;
     struct session *session;
     struct opening *opening; /* its follower; NULL: the client asked for it by itself */
+    bool watched;            /* of the session's watching (watching.h), which tells cursors */
+    uint64_t exact_until;    /* text up to this seq is not joined: the client may have half of it */
     uint32_t rollup_ms;      /* text is sent once in so many, joined; 0: as it comes */
     msec_t text_at;          /* when text was sent last */
     struct timer due;        /* armed: text is held back until then … */
@@ -97,11 +100,12 @@ struct session {
     struct list ready; /* of struct subscription */
     struct list openings;
     struct list ready_openings;
-    struct list replies;  /* of struct reply: complete lines */
-    struct list urgent;   /* pongs */
-    struct list requests; /* of struct pending: decoded requests that wait for their turn */
-    struct call *call;    /* the request that is being carried out */
-    struct buf input;     /* the rest of a message whose lines wait */
+    struct watching *watching; /* watch with events; NULL: none */
+    struct list replies;       /* of struct reply: complete lines */
+    struct list urgent;        /* pongs */
+    struct list requests;      /* of struct pending: decoded requests that wait for their turn */
+    struct call *call;         /* the request that is being carried out */
+    struct buf input;          /* the rest of a message whose lines wait */
     uint32_t n_openings;
     uint32_t n_subscriptions, n_replies, n_requests;
     size_t reply_bytes;

@@ -4,7 +4,7 @@
 
 #include "core/home.h"
 #include "core/load.h"
-#include "core/session.h"
+#include "core/watching.h"
 
 struct message {
     struct buf *out;
@@ -103,7 +103,7 @@ static bool ends_with_text(struct str lines)
 /* Whether pieces of text go out as one. */
 static bool session_joins(const struct subscription *sub)
 {
-    return sub->rollup_ms || (sub->marks && sub->coalesce);
+    return (sub->rollup_ms && sub->cursor.seq >= sub->exact_until) || (sub->marks && sub->coalesce);
 }
 
 /* Live text waits until the last one is rollup_ms old; anything else takes it along. */
@@ -112,7 +112,8 @@ static bool session_holds_back(struct subscription *sub, struct str lines)
     struct clock *clock = &sub->session->hub->clock;
     msec_t at = sub->text_at + sub->rollup_ms;
     size_t seen = sub->held <= lines.n ? sub->held : 0;
-    if (!sub->rollup_ms || sub->marks || clock->now_ms >= at || lines.n >= MAX_MESSAGE_OUT / 2 ||
+    if (!sub->rollup_ms || sub->marks || sub->cursor.seq < sub->exact_until ||
+        clock->now_ms >= at || lines.n >= MAX_MESSAGE_OUT / 2 ||
         !event_lines_are_text((struct str){lines.p + seen, lines.n - seen}))
         return false;
     sub->held = lines.n;
@@ -125,6 +126,8 @@ static bool session_holds_back(struct subscription *sub, struct str lines)
 static enum progress session_put_run(struct subscription *sub, struct str lines, struct message *m)
 {
     struct cursor *c = &sub->cursor;
+    if (sub->watched)
+        watching_moved(sub->session);
     if (sub->marks)
         lines = lines_up_to(lines, c->seq, sub->caught_up_at);
     sub->held = 0;
@@ -151,6 +154,11 @@ static enum progress session_put_run(struct subscription *sub, struct str lines,
 static void end_untold(struct subscription *sub)
 {
     const struct stream *s = sub->cursor.stream;
+    if (s->unread && sub->watched && !s->gone && !cursor_is_cut_off(&sub->cursor)) {
+        watching_postpone(sub->session, &sub->cursor);
+        subscription_end(sub);
+        return;
+    }
     const char *what = "events are damaged: task";
     enum error e = ERR_INTERNAL;
     char why[96];
@@ -222,10 +230,24 @@ static bool put_subscriptions(struct session *s, struct message *m)
     return true;
 }
 
+/* Behind the lines that it holds for. */
+static void put_cursor(struct session *s, struct message *m)
+{
+    struct buf line = {0};
+    if (!watching_is_due(s))
+        return;
+    watching_put_cursor(s, &line);
+    if (fits(m, line.len)) {
+        session_put_line(m, buf_str(&line));
+        watching_told(s);
+    }
+    buf_done(&line);
+}
+
 bool session_has_output(const struct session *s)
 {
     return !list_is_empty(&s->urgent) || (!s->away_waits && !list_is_empty(&s->replies)) ||
-           !list_is_empty(&s->ready_openings) || !list_is_empty(&s->ready);
+           !list_is_empty(&s->ready_openings) || !list_is_empty(&s->ready) || watching_is_due(s);
 }
 
 bool session_fill(struct session *s, struct buf *out, size_t max)
@@ -239,8 +261,10 @@ bool session_fill(struct session *s, struct buf *out, size_t max)
     if (put_replies(s, &s->urgent, &m) && !s->away_waits && put_replies(s, &s->replies, &m) &&
         put_feeds(s, &m))
         put_subscriptions(s, &m);
+    put_cursor(s, &m);
     if (s->away)
         s->hub->o.home->took(s->away, waited - s->reply_bytes);
     session_go_on(s);
+    watching_go_on(s);
     return out->len > m.start;
 }

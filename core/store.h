@@ -34,6 +34,9 @@ enum query_kind {
     QUERY_KEY,   /* owner, key -> one task (the one that the request key created) */
     QUERY_TASKS, /* owner, conversation_id, status?, turns?, limit, before? -> tasks, newest first,
                            * without input, metadata, output, result, undelivered and answers */
+    QUERY_OWNED, /* owner, key? (a task_id), live?, limit -> the owner's tasks of all conversations
+                  * from that id on, oldest first, as QUERY_TASKS gives them; live: those that have
+                  * not ended; without key the newest alone */
     QUERY_MESSAGES, /* owner, conversation_id, limit, before?, max_bytes (of contents) -> the
                      * newest of all branches that fit, oldest first, by id; before is a
                      * message_id, exclusive */
@@ -104,6 +107,7 @@ struct query {
     int64_t at;
     uint64_t after;
     bool has_status;
+    bool live;                   /* QUERY_OWNED: only those that have not ended */
     bool turns;                  /* QUERY_TASKS: only those of type chat and notice */
     unsigned flags_asked, flags; /* QUERY_CONVERSATIONS: only those whose flags, of those that are
                                   * asked for, are these */

@@ -14,6 +14,11 @@ static int by_task_id_newest(const void *a, const void *b)
     return str_order((*y)->record.task_id, (*x)->record.task_id);
 }
 
+static int by_task_id_oldest(const void *a, const void *b)
+{
+    return by_task_id_newest(b, a);
+}
+
 static int by_key(const void *a, const void *b)
 {
     const struct mem_task *const *x = a, *const *y = b;
@@ -80,6 +85,10 @@ static bool task_is_asked(const struct mem_task *t, const struct query *q)
     case QUERY_TAILS:
         return t->record.key > (int64_t)q->after && t->tail.bytes.len > 0 &&
                query_has_slot(q, t->record.owner);
+    case QUERY_OWNED:
+        return str_eq(t->record.owner, q->owner) &&
+               (!q->key.p || str_order(t->record.task_id, q->key) >= 0) &&
+               !(q->live && status_is_terminal(state->status));
     case QUERY_RESULTS:
         if (t->record.type != TYPE_BACKGROUND || !status_is_terminal(state->status) || state->acked)
             return false;
@@ -111,7 +120,7 @@ static size_t asked_bytes(const struct mem_task *t, const struct query *q)
     if (q->kind == QUERY_TAILS)
         return t->tail.bytes.len;
     size_t bytes = task_record_bytes(&t->record);
-    if (q->kind != QUERY_TASKS)
+    if (q->kind != QUERY_TASKS && q->kind != QUERY_OWNED)
         return bytes;
     const struct task_state *state = &t->record.state;
     return bytes - t->record.input.n - t->record.metadata.n - t->record.parts.n -
@@ -129,11 +138,15 @@ static int ask_tasks(const struct memory *m, const struct query *q, struct answe
             memory_rows_add(&found, m->tasks.at[i]);
     }
     bool is_start = q->kind == QUERY_LIVE || q->kind == QUERY_TAILS;
+    bool is_owned = q->kind == QUERY_OWNED, is_newest = is_owned && !q->key.p;
     if (found.n)
-        qsort(found.at, found.n, sizeof *found.at, is_start ? by_key : by_task_id_newest);
+        qsort(found.at, found.n, sizeof *found.at,
+              is_start                 ? by_key
+              : is_owned && !is_newest ? by_task_id_oldest
+                                       : by_task_id_newest);
     for (; n < found.n && status == STORE_OK; n++) {
         const struct mem_task *t = found.at[n];
-        if (!query_has_room(q, n, bytes, asked_bytes(t, q)))
+        if ((is_newest && n > 0) || !query_has_room(q, n, bytes, asked_bytes(t, q)))
             break;
         bytes += asked_bytes(t, q);
         if (q->kind == QUERY_TAILS)
@@ -141,9 +154,9 @@ static int ask_tasks(const struct memory *m, const struct query *q, struct answe
         else if (q->kind == QUERY_LIVE)
             put_live(ret, t);
         else
-            put_task(ret, t, q->kind == QUERY_TASKS);
+            put_task(ret, t, q->kind == QUERY_TASKS || is_owned);
     }
-    ret->more = n < found.n;
+    ret->more = n < found.n && !is_newest;
     if (q->kind == QUERY_RESULTS)
         answer_reverse(ret);
     free(found.at);
@@ -344,6 +357,7 @@ int memory_ask(const struct memory *m, const struct query *q, struct answer *ret
         return ask_task(memory_task_find(m, q->owner, q->conversation_id, q->task_id), ret);
     case QUERY_KEY: return memory_ask_key(m, q, ret);
     case QUERY_TASKS:
+    case QUERY_OWNED:
     case QUERY_RESULTS:
     case QUERY_LIVE:
     case QUERY_TAILS: return ask_tasks(m, q, ret);

@@ -77,6 +77,7 @@ struct subscription *session_subscribe(struct session *s, struct stream *stream,
     sub->opening = NULL;
     sub->coalesce = sub->marks = false;
     sub->rollup_ms = 0;
+    sub->exact_until = 0;
     sub->held = 0;
     sub->since = s->hub->clock.now_ms;
     cursor_attach(&sub->cursor, stream, after);
@@ -225,7 +226,7 @@ void session_shut(struct session *s, struct conversation *c)
         return;
     list_each (it, &s->subscriptions) {
         struct subscription *sub = list_item(it, struct subscription, in_session);
-        if (sub->opening == o)
+        if (sub->opening == o && !sub->watched)
             subscription_end(sub);
     }
     opening_end(o);

@@ -240,6 +240,7 @@ static void free_work(struct task *t)
     free(w->retracted);
     free(w->result);
     free(w->stop_text);
+    free(w->canceller);
     free(w);
     t->work = NULL;
 }
@@ -388,6 +389,10 @@ static void shown_new(struct task *t)
         struct follower *f = list_item(it, struct follower, node);
         f->task_came(f, t->stream);
     }
+    list_each (it, &c->owner->followers) {
+        struct follower *f = list_item(it, struct follower, node);
+        f->task_came(f, t->stream);
+    }
     announce(t);
     task_try_start(t);
 }
@@ -494,6 +499,8 @@ static void put_terminal(struct task *t, struct str message)
         js_put_raw(&data, "cancel", STR("{"));
         js_put_int(&data, "requested_at", s->cancel_requested_at);
         js_put_int(&data, "stopped_at", w->stopped_wall_ms ? w->stopped_wall_ms : o->completed_at);
+        if (w->canceller)
+            js_put_field(&data, "actor", str_of(w->canceller));
         buf_putc(&data, '}');
     }
     if (stream_prove(t->stream, proof))

@@ -98,6 +98,7 @@ struct task_past {
     int64_t stood_since, stood_ms; /* … since, and before that */
     struct past_call *calls;
     size_t n_calls;
+    char *place; /* of the calls (tool.place); NULL: none was noted */
 };
 
 /* State that exists from the start of its run, or from an earlier event that needs it. */
@@ -109,6 +110,7 @@ struct task_work {
     struct held_text *held; /* what waits because a secret may begin in it; NULL: nothing */
     char *result;
     char *stop_text; /* why the run was asked to stop */
+    char *canceller; /* the actor of its cancel; NULL: the owner, or another process's word */
     int64_t stopped_wall_ms;
     msec_t heard_ms; /* the last event: the idle clock counts from there */
     struct timer timeout, idle, grace;
@@ -122,7 +124,7 @@ struct task_work {
     size_t inbox_bytes;
     uint64_t inbox_position, inbox_committed;
     struct list answers; /* of struct input_message: replies to its calls and questions */
-    size_t answer_bytes;
+    size_t answer_bytes, own_bytes;
     struct timer again;    /* its input was full */
     struct list tools;     /* of struct tool_use: calls of tools that take time */
     struct list questions; /* open ones, oldest first */
@@ -240,7 +242,7 @@ void task_lost(struct task *t);
 
 /* Asks the task to end.  Stages the intent; false when the task has ended, is ending or was asked
  * before. */
-bool task_cancel(struct task *t);
+bool task_cancel(struct task *t, struct str actor);
 /* Stages the terminal event, the record and the message (promise 3); once.  A task that was asked
  * to stop ends as cancelled, whatever status says. */
 void task_finish(struct task *t, enum task_status status, enum task_error error,
@@ -257,9 +259,10 @@ static inline bool task_goes_on(const struct task *t)
 /* The gateway stops as planned: the next one goes on with it. */
 void task_leave(struct task *t);
 /* The same, and appends the id to ids, as a JSON string with commas between; returns 1 or 0. */
-uint32_t task_cancel_told(struct task *t, struct buf *ids);
+uint32_t task_cancel_told(struct task *t, struct str actor, struct buf *ids);
 /* The same for a task, which may have ended, and all its descendants; returns the number. */
-uint32_t task_cancel_tree(struct conversation *c, struct str root, struct buf *ids);
+uint32_t task_cancel_tree(struct conversation *c, struct str root, struct str actor,
+                          struct buf *ids);
 /* w->done is called when the end is committed. */
 void task_on_end(struct task *t, struct waiter *w);
 /* Starts tasks that wait for a slot, and reads agents again that waited for a commit: once a

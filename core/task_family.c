@@ -215,8 +215,8 @@ void task_cancel_child(struct task *t, const struct agent_line *line)
     }
     struct buf ids = {0}, answer = {0};
     buf_putc(&ids, '[');
-    uint32_t n = line->tree ? task_cancel_tree(t->conversation, task_id_of(child), &ids)
-                            : task_cancel_told(child, &ids);
+    uint32_t n = line->tree ? task_cancel_tree(t->conversation, task_id_of(child), STR_NULL, &ids)
+                            : task_cancel_told(child, STR_NULL, &ids);
     buf_putc(&ids, ']');
     task_begin_answer(&answer, "ok", line->call_id);
     js_put_int(&answer, "cancelled", n);
@@ -237,13 +237,14 @@ static bool descends(const struct task *t, struct str root)
     return false;
 }
 
-uint32_t task_cancel_tree(struct conversation *c, struct str root, struct buf *ids)
+uint32_t task_cancel_tree(struct conversation *c, struct str root, struct str actor,
+                          struct buf *ids)
 {
     uint32_t n = 0;
     list_each (it, &c->tasks) {
         struct task *t = list_item(it, struct task, in_conversation);
         if (descends(t, root))
-            n += task_cancel_told(t, ids);
+            n += task_cancel_told(t, actor, ids);
     }
     return n;
 }

@@ -5,13 +5,15 @@
  * stay in its record as undelivered: none is lost silently.
  *
  * An agent that outlives the gateway gets all of its lines in this way, answers too, numbered by
- * their positions: what it was told is on disk, and it is told nothing twice. */
+ * their positions: what it was told is on disk, and it is told nothing twice.  A run that speaks a
+ * protocol of its own with its agent puts its lines there, too (on_say). */
 #include "core/task_parts.h"
 
 #include <stdlib.h>
 
-#define AGAIN_MS 20                       /* when to retry an agent whose input was full */
-#define MAX_ANSWERS_WAITING (1024 * 1024) /* bytes; an agent that calls but does not read fails */
+#define AGAIN_MS 20                        /* when to retry an agent whose input was full */
+#define MAX_ANSWERS_WAITING (1024 * 1024)  /* bytes; an agent that calls but does not read fails */
+#define MAX_OWN_WAITING (64 * 1024 * 1024) /* bytes of the run's own lines; the same */
 
 static bool fits(const struct task *t, size_t bytes)
 {
@@ -42,11 +44,25 @@ static struct input_message *copy_line(uint64_t position, struct str line)
 
 #define MESSAGE_BEGIN "{\"type\":\"message\","
 
+#define LINE_BEGIN "{\"type\":"
+
 /* Not an answer: our own lines begin in one way. */
 static bool is_message(const struct input_message *m)
 {
     return m->len > sizeof MESSAGE_BEGIN - 1 &&
            memcmp(m->line, MESSAGE_BEGIN, sizeof MESSAGE_BEGIN - 1) == 0;
+}
+
+/* It is the run's, and no line of ours. */
+static bool is_own(const struct input_message *m)
+{
+    return m->len < sizeof LINE_BEGIN - 1 ||
+           memcmp(m->line, LINE_BEGIN, sizeof LINE_BEGIN - 1) != 0;
+}
+
+static size_t *bytes_of(struct task_work *w, const struct input_message *m)
+{
+    return is_message(m) ? &w->inbox_bytes : is_own(m) ? &w->own_bytes : &w->answer_bytes;
 }
 
 static void inbox_on_again(struct timer *timer)
@@ -150,7 +166,7 @@ static void inbox_keep(struct task *t, uint64_t position, struct str line)
     struct input_message *m = copy_line(position, line);
     list_push(&w->inbox, &m->node);
     w->n_inbox += is_message(m);
-    *(is_message(m) ? &w->inbox_bytes : &w->answer_bytes) += m->len;
+    *bytes_of(w, m) += m->len;
 }
 
 void task_restore_message(struct task *t, uint64_t position, struct str line)
@@ -172,7 +188,7 @@ static void forget(struct task *t, struct input_message *m)
     struct task_work *w = t->work;
     list_remove(&m->node);
     w->n_inbox -= is_message(m);
-    *(is_message(m) ? &w->inbox_bytes : &w->answer_bytes) -= m->len;
+    *bytes_of(w, m) -= m->len;
     free(m);
 }
 
@@ -235,6 +251,20 @@ static void put_line(struct task *t, struct str line)
                                                .task_key = task_key(t),
                                                .first = w->inbox_position,
                                                .bytes = line});
+}
+
+uint64_t task_on_say(void *arg, struct str line)
+{
+    struct task *t = arg;
+    struct task_work *w = t->work;
+    if (!t->run || t->left || task_is_ending(t))
+        return 0;
+    if (w->own_bytes + line.n > MAX_OWN_WAITING) {
+        task_stop(t, TASK_AGENT_ERROR, "agent_error: the agent does not read what it is told");
+        return 0;
+    }
+    put_line(t, line);
+    return w->inbox_position;
 }
 
 /* The end of a child always fits; if the agent is deaf, it becomes undelivered. */

@@ -27,6 +27,7 @@ void tasks_start_next(struct conversation *c); /* … by this, which takes that 
 void task_run(struct task *t);
 void task_stop_run(struct task *t); /* leaves the run, in whatever state it is */
 void task_stop(struct task *t, enum task_error why, const char *text);
+void task_on_stop(void *task, struct str text); /* from the adapter (struct run_events) */
 void task_init_clocks(struct task_work *w);
 void task_arm_clocks(struct task *t);
 void task_stand_clocks(struct task *t, bool stand);
@@ -45,7 +46,8 @@ void task_free_text(struct task_work *w);
 /* Notes what is held back, when what the run said until now is not read again; and at a start. */
 void task_note_held(struct task *t);
 void task_restore_held(struct task *t, uint64_t number, struct str bytes);
-void task_drop_held(struct task *t); /* its run says it anew */
+void task_drop_held(struct task *t);              /* its run says it anew */
+struct str task_held_token(const struct task *t); /* "" for none */
 /* Whether an event with that many bytes of data would exceed MAX_EVENT_LINE: then the task fails,
  * and the stream stays whole. what names the event, or a call. */
 bool task_line_is_too_long(struct task *t, const char *what, size_t data_bytes);
@@ -105,6 +107,7 @@ void task_tell_parent(struct task *t, const struct task_record *staged);
 void task_answer(struct task *t, struct str line);
 void task_deliver(struct task *t);                 /* gives committed lines to the agent */
 void task_on_taken(void *task, uint64_t position); /* from the adapter */
+uint64_t task_on_say(void *task, struct str line); /* the same */
 void task_close_inbox(struct task *t);             /* at the end: outcome.undelivered */
 void task_init_inbox(struct task_work *w);
 void task_free_inbox(struct task *t);

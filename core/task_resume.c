@@ -37,6 +37,7 @@ void task_free_past(struct task *t)
     if (p->recall)
         t->agent->ops->forget(p->recall);
     free(p->calls);
+    free(p->place);
     free(p);
     t->work->past = NULL;
 }
@@ -304,7 +305,7 @@ void task_past_end(struct task *t)
 struct run *task_resume_run(struct task *t, const struct run_spec *spec, char *ret_error)
 {
     struct task_past *p = t->work->past;
-    struct resumption from = {.recall = p->recall, .mark = p->mark};
+    struct resumption from = {.recall = p->recall, .mark = p->mark, .held = task_held_token(t)};
     p->recall = NULL;
     if (t->agent->is_process) { /* it runs, whatever the limit is */
         hub_hold_slot(t->hub);

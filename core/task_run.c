@@ -173,7 +173,9 @@ const struct run_events task_run_events = {.on_line = task_on_line,
                                            .when_committed = task_when_committed,
                                            .on_unknown = task_on_unknown,
                                            .on_moot = task_on_moot,
-                                           .on_anew = task_on_anew};
+                                           .on_stop = task_on_stop,
+                                           .on_anew = task_on_anew,
+                                           .on_say = task_on_say};
 
 static void put_message(struct buf *out, const struct message_record *m)
 {

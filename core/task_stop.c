@@ -11,18 +11,20 @@
 
 #define FORCE_MS 2000 /* after a kill: then the task ends without waiting for the run */
 
-bool task_cancel(struct task *t)
+bool task_cancel(struct task *t, struct str actor)
 {
     if (task_is_ending(t) || t->staged.cancel_requested_at)
         return false;
     t->staged.cancel_requested_at = t->hub->clock.wall_ms;
+    if (actor.p)
+        task_work(t)->canceller = xstrdup(actor);
     task_stage(t);
     return true;
 }
 
-uint32_t task_cancel_told(struct task *t, struct buf *ids)
+uint32_t task_cancel_told(struct task *t, struct str actor, struct buf *ids)
 {
-    if (!task_cancel(t))
+    if (!task_cancel(t, actor))
         return 0;
     if (ids->len && ids->bytes[ids->len - 1] != '[')
         buf_putc(ids, ',');
@@ -117,6 +119,19 @@ void task_stop(struct task *t, enum task_error why, const char *text)
         tell_stop(t);
     else
         tell_when_noted(t);
+}
+
+void task_on_stop(void *arg, struct str text)
+{
+    struct task *t = arg;
+    struct buf why = {0};
+    if (!t->run || t->left || task_is_ending(t))
+        return;
+    buf_putf(&why, "%s: ", task_error_code(TASK_AGENT_ERROR));
+    buf_putstr(&why, text);
+    buf_putc(&why, 0);
+    task_stop(t, TASK_AGENT_ERROR, why.bytes);
+    buf_done(&why);
 }
 
 /* --- clocks ----------------------------------------------------------------------------------- */

@@ -127,6 +127,11 @@ void task_restore_held(struct task *t, uint64_t number, struct str bytes)
     t->work->held->noted = true;
 }
 
+struct str task_held_token(const struct task *t)
+{
+    return t->work && t->work->held ? buf_str(&t->work->held->token) : STR("");
+}
+
 void task_drop_held(struct task *t)
 {
     struct held_text *held = t->work->held;

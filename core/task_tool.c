@@ -29,6 +29,7 @@ struct tool_use {
     bool waits;           /* … while it does */
     bool leaves;          /* what it began goes on */
     bool stands;          /* the budget is used up */
+    bool is_elsewhere;    /* recalled: it was made where its tool cannot look (tool.place) */
 };
 
 static const struct tool *task_find_tool(const struct agent *a, struct str name)
@@ -70,10 +71,11 @@ static void drop_use(struct hub *h, struct tool_use *use)
 
 enum { CALL_HIDDEN = 1, CALL_STANDS = 2 };
 
-/* [[seq of its tool_call, flags], …] of those under way. */
+/* [[seq of its tool_call, flags], …] of those under way, and their place, where a tool has one. */
 static void note_calls(struct task *t)
 {
     struct buf note = {0};
+    const struct tool *placed = NULL;
     if (!task_goes_on(t) || t->left)
         return;
     buf_putc(&note, '[');
@@ -81,7 +83,10 @@ static void note_calls(struct task *t)
         const struct tool_use *use = list_item(it, struct tool_use, node);
         buf_putf(&note, "%s[%" PRIu64 ",%d]", note.len > 1 ? "," : "", use->seq,
                  (use->is_hidden ? CALL_HIDDEN : 0) | (use->stands ? CALL_STANDS : 0));
+        placed = use->tool && use->tool->place ? use->tool : placed;
     }
+    if (placed)
+        buf_putf(&note, ",\"%s\"", placed->place(placed));
     buf_putc(&note, ']');
     task_note(t, NOTE_CALLS, buf_str(&note));
     buf_done(&note);
@@ -207,6 +212,8 @@ static void on_approval(void *arg, struct str answer)
     struct tool_use *use = arg;
     bool stops = is_stopping(use->task);
     if (str_eq(answer, STR("true")) && !stops) {
+        if (use->tool->place)
+            note_calls(use->task); /* it may have been asked about elsewhere */
         start_when_committed(use);
         return;
     }
@@ -356,6 +363,14 @@ void task_leave_tools(struct task *t)
 
 /* --- after a restart -------------------------------------------------------------------------- */
 
+static char *past_place(const struct js_doc *doc, uint32_t node)
+{
+    struct buf text = {0};
+    buf_puts(&text, "");
+    js_value(doc, node, &text);
+    return buf_take(&text);
+}
+
 void task_past_calls(struct task *t, struct str note)
 {
     struct js_doc doc = {0};
@@ -364,6 +379,10 @@ void task_past_calls(struct task *t, struct str note)
     for (uint32_t i = good ? js_first(&doc, 0) : 0; good && i < js_end(&doc, 0);
          i = js_next(&doc, i)) {
         int64_t seq = 0, flags = 0;
+        if (js_type(&doc, i) == JS_STRING) {
+            p->place = past_place(&doc, i);
+            continue;
+        }
         good = js_type(&doc, i) == JS_ARRAY && doc.nodes[i].kids == 2 &&
                js_int(&doc, i + 1, &seq) && js_int(&doc, i + 2, &flags) && seq > 0;
         if (!good)
@@ -403,6 +422,7 @@ void task_past_call(struct task *t, const struct event_parts *event)
                 use_new(t, tool, id, past_text(&doc, "arguments", &arguments), event->seq);
             use->is_hidden = p->calls[i].flags & CALL_HIDDEN;
             use->stands = p->calls[i].flags & CALL_STANDS;
+            use->is_elsewhere = tool_is_elsewhere(use->tool, p->place);
         }
     }
     js_done(&doc);
@@ -432,6 +452,8 @@ static void resume_use(struct tool_use *use)
     enum tool_again how = TOOL_NEVER;
     if (use->tool && use->tool->start && !use->is_hidden)
         how = tool_again(use->tool, str_of(use->arguments));
+    if (how == TOOL_ATTACH && use->is_elsewhere)
+        how = TOOL_NEVER;
     if (is_stopping(t)) {
         end_use(use, false, STR("the task is being stopped"));
     } else if (use->stands && use->tool && !use->is_hidden) {

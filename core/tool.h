@@ -52,6 +52,10 @@ struct tool {
     struct tool_job *(*attach)(const struct tool *tool, const struct tool_caller *caller,
                                struct str arguments, tool_done_fn done, void *user,
                                struct buf *out);
+    /* Names where attach looks.  A call that was made elsewhere, on another machine or before a
+     * reboot, may have begun without a trace here: nobody knows.  NULL: attach finds it wherever
+     * that was. */
+    const char *(*place)(const struct tool *tool);
     /* Whether the user must approve the call before it starts; if so, appends the question to
      * question.
      * NULL: never. */
@@ -93,6 +97,13 @@ struct tool_caller {
 static inline enum tool_again tool_again(const struct tool *tool, struct str arguments)
 {
     return tool->again_by ? tool->again_by(tool, arguments) : tool->again;
+}
+
+/* Whether attach cannot find what a call has begun that was made there; NULL and "": nobody knows
+ * where. */
+static inline bool tool_is_elsewhere(const struct tool *tool, const char *place)
+{
+    return tool && tool->place && !(place && *place && strcmp(tool->place(tool), place) == 0);
 }
 
 /* The result of a call whose fate nobody knows. */

@@ -74,7 +74,8 @@ static void reply_started(struct call *c, const struct task_record *task, struct
     s->pins++;
     struct hub *h = c->hub;
     release_claim(c);
-    if (session) /* the subscription first: a reply may end the session's turn */
+    bool is_watched = session && session->watching && !repeated; /* which follows it in its turn */
+    if (session && !is_watched) /* before the reply, which may end the session's turn */
         session_subscribe(session, s, s->first - 1)->rollup_ms = (uint32_t)c->req.rollup_ms;
     c->stream = s;
     call_reply(c, buf_str(&line));
@@ -104,13 +105,13 @@ static void on_created(struct waiter *w, int status)
 }
 
 /* Cancels every chat and notice task, with its descendants. */
-static void interrupt(struct conversation *conversation)
+static void interrupt(struct conversation *conversation, struct str actor)
 {
     struct buf ids = {0};
     list_each (it, &conversation->tasks) {
         struct task *t = list_item(it, struct task, in_conversation);
         if (task_talks(t))
-            task_cancel_tree(conversation, task_id_of(t), &ids);
+            task_cancel_tree(conversation, task_id_of(t), actor, &ids);
     }
     buf_done(&ids);
 }
@@ -278,7 +279,7 @@ static void create_placed(struct call *c)
         return;
     }
     if (r->when_busy == BUSY_INTERRUPT && !r->background)
-        interrupt(c->conversation);
+        interrupt(c->conversation, c->req.actor);
     if (!r->background && !c->placing) /* what they report belongs to the branch that goes on */
         notices_tell_silent(c->conversation);
     struct buf metadata = {0};

@@ -177,7 +177,7 @@ void verb_delete(struct call *c)
     }
     c->conversation->deleting = c;
     list_each (it, &c->conversation->tasks)
-        (void)task_cancel(list_item(it, struct task, in_conversation));
+        (void)task_cancel(list_item(it, struct task, in_conversation), c->req.actor);
     call_wait(c, on_all_asked);
 }
 

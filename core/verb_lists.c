@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "core/call.h"
-#include "core/session.h"
+#include "core/watching.h"
 
 static bool failed(struct call *c, int status)
 {
@@ -388,6 +388,17 @@ void verb_close(struct call *c)
 
 void verb_watch(struct call *c)
 {
+    bool events = c->req.events == MAYBE_YES;
+    if (!events && (c->req.cursor.p || c->req.rollup_ms)) {
+        call_fail(c, ERR_BAD_REQUEST, "\"cursor\" and \"rollup_ms\" need \"events\"");
+        return;
+    }
+    if (c->session && c->req.events == MAYBE_NO)
+        watching_end(c->session);
+    if (c->session && events && !watching_begin(c->session, &c->req)) {
+        call_fail(c, ERR_BAD_REQUEST, "\"cursor\" must be one that this gateway gave");
+        return;
+    }
     if (c->session)
         opening_release(session_watch(c->session));
     call_ok(c);

@@ -290,7 +290,7 @@ static void cancel_tree(struct call *c)
     struct conversation *conversation =
         conversation_find(c->hub, str_of(c->owner->name), c->req.conversation_id);
     if (conversation)
-        c->n = task_cancel_tree(conversation, c->req.task_id, &c->out);
+        c->n = task_cancel_tree(conversation, c->req.task_id, c->req.actor, &c->out);
 }
 
 static void on_cancel(void *arg, int status, struct answer *answer)
@@ -314,7 +314,7 @@ void verb_cancel(struct call *c)
     if (c->req.tree)
         cancel_tree(c);
     else
-        c->n = task_cancel_told(t, &c->out);
+        c->n = task_cancel_told(t, c->req.actor, &c->out);
     wait_for_cancel(c);
 }
 
@@ -325,7 +325,7 @@ void verb_cancel_all(struct call *c)
     if (conversation)
         list_each (it, &conversation->tasks) {
             struct task *t = list_item(it, struct task, in_conversation);
-            c->n += task_cancel_told(t, &c->out);
+            c->n += task_cancel_told(t, c->req.actor, &c->out);
         }
     wait_for_cancel(c);
 }

@@ -26,6 +26,7 @@ void audited_call(struct audit *audit, const struct call *c, enum error e)
     struct audit_line line = {.event = audited_events[r->verb],
                               .outcome = e ? error_code(e) : "ok",
                               .owner = str_of(c->owner->name),
+                              .actor = r->actor,
                               .from = c->from ? str_of(c->from) : STR_NULL,
                               .conversation = r->conversation_id,
                               .task = r->task_id,

@@ -95,6 +95,16 @@ static void cluster_unknown(struct server *s, struct buf *out, const char *name)
     buf_putf(out, "%s %" PRIu64 "\n", name, s->hub.journal.n_unknown);
 }
 
+static void store_redone(struct server *s, struct buf *out, const char *name)
+{
+    buf_putf(out, "%s %" PRIu64 "\n", name, s->pg ? store_pg_redone(s->pg) : 0);
+}
+
+static void store_epoch(struct server *s, struct buf *out, const char *name)
+{
+    buf_putf(out, "%s %" PRId64 "\n", name, s->hub.epoch);
+}
+
 /* --- keys of an issuer ------------------------------------------------------------------------ */
 
 static void jwks_fetches(struct server *s, struct buf *out, const char *name)
@@ -157,5 +167,10 @@ const struct metric more_metrics[] = {
      "How long this gateway is sure of its slots; 0 without PostgreSQL.", cluster_lease},
     {"holdfast_cluster_unknown_outcomes_total", COUNTER,
      "Answers of the store that left it open whether a batch was committed.", cluster_unknown},
+    {"holdfast_store_redo_batches_total", COUNTER,
+     "Committed batches that the server had lost, and that this gateway has sent again.",
+     store_redone},
+    {"holdfast_store_epoch", GAUGE,
+     "Number of the last time when committed batches were lost for good; 0: never.", store_epoch},
 };
 const size_t n_more_metrics = countof(more_metrics);

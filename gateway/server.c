@@ -352,7 +352,7 @@ static void on_opened(void *arg, int status)
         server_begin(s);
 }
 
-/* The part of a start that only the home of owners has. */
+/* All that runs for owners runs at their home. */
 static void begin_home(struct server *s)
 {
     processes_restore(s->terminal.processes);

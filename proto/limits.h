@@ -38,6 +38,7 @@
 #define MAX_THINK_TAG 32         /* bytes of the name of a tag that encloses thoughts */
 #define MAX_OWNER 255            /* bytes of a token's sub */
 #define MAX_SEARCH 256           /* bytes of what is searched for */
+#define MAX_WATCH_CURSOR 8192    /* bytes of a watcher's cursor */
 #define MAX_ROLLUP_MS 10000      /* how long text of live events may be held back, to be merged */
 #define LIST_DEFAULT 50
 #define LIST_MAX 200

@@ -108,6 +108,8 @@ struct request {
     uint64_t rollup_ms;      /* also chat, open; 0: each event by itself */
     bool tree;               /* cancel */
     bool follow;             /* open */
+    enum maybe events;       /* watch: those of all tasks … */
+    struct str cursor;       /* … behind this; NULL when absent */
     struct str content;      /* send */
     struct str input_id;     /* respond */
     enum answer_kind answer; /* respond: any legal type; the question's kind decides */

@@ -71,6 +71,11 @@ static const struct field open_fields[] = {
     {"follow", KIND_BOOL, OPTIONAL, AT(follow)},
     {ROLLUP},
 };
+static const struct field watch_fields[] = {
+    {"events", KIND_MAYBE, OPTIONAL, AT(events)},
+    {"cursor", KIND_TEXT, OPTIONAL, .min = 1, .max = MAX_WATCH_CURSOR, AT(cursor)},
+    {ROLLUP},
+};
 static const struct field conversation_fields[] = {{CONVERSATION_ID}};
 static const struct field tasks_fields[] = {
     {CONVERSATION_ID},
@@ -189,6 +194,7 @@ static const struct {
     [VERB_WEBHOOK] = {FIELDS(webhook_fields)},
     [VERB_WEBHOOK_DELETE] = {FIELDS(webhook_delete_fields)},
     [VERB_OPEN] = {FIELDS(open_fields)},
+    [VERB_WATCH] = {FIELDS(watch_fields)},
     [VERB_CLOSE] = {FIELDS(conversation_fields)},
     [VERB_TASKS] = {FIELDS(tasks_fields)},
     [VERB_HISTORY] = {FIELDS(history_fields)},

@@ -36,7 +36,7 @@ static void add_step(uint8_t id[16], const uint8_t step[STEP_BYTES])
     ASSERT(carry == 0); /* the year 10889 */
 }
 
-static void encode(const uint8_t id[16], char ret_id[TASK_ID_LEN + 1])
+void ulid_write(const uint8_t id[16], char ret_id[TASK_ID_LEN + 1])
 {
     unsigned bits = 0, n_bits = 2; /* 130 bits of text for 128: two zeros come first */
     char *to = ret_id;
@@ -62,7 +62,7 @@ void ulid_next(struct ulid_source *source, int64_t wall_ms, char ret_id[TASK_ID_
         ASSERT(source->random(step, sizeof step));
         add_step(source->last, step);
     }
-    encode(source->last, ret_id);
+    ulid_write(source->last, ret_id);
 }
 
 /* The value of a digit; negative for any other character. */

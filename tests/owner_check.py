@@ -750,6 +750,35 @@ async def try_timing_of(world, what, n, questions, asked):
     world.found.wrong.append(f"timing of {what}: the medians differ by more than noise, three times in a row")
 
 
+async def try_timing_narrowed(world, n):
+    """A token for another conversation of the owner's: a refusal that no look-up precedes takes as long for what is there."""
+    token = world.share()
+    if token is None:
+        return
+    about = {"runs": (world.conversations[0], world.task), "ended": (world.conversations[1], world.ended),
+             "none": (world.nowhere, NO_TASK), "nothing": (world.nowhere, NO_TASK)}
+    async with Wire(world.url) as wire:
+        await wire.hello(token)
+        for verb, fields in TASK_VERBS.items():
+            questions = {kind: functools.partial(wire.ask, verb.split()[0], conversation_id=c, task_id=t, **fields)
+                         for kind, (c, t) in about.items()}
+            await try_timing_of(world, f"narrowed, WebSocket {verb}", n, questions, wire)
+    world.http.connection.close()
+
+    def over_http(method, path, body):
+        async def ask():
+            world.http.ask(method, path, body, token)
+        return ask
+
+    for method, tail, body in TASK_ROUTES:
+        questions = {kind: over_http(method, f"/conversations/{c}/tasks/{t}{tail}", body) for kind, (c, t) in about.items()}
+        await try_timing_of(world, f"narrowed, HTTP {method} …/tasks/…{tail}", n, questions, world.http)
+    files = {**about, "runs": (world.conversations[0], world.files[0]), "ended": (world.conversations[1], world.files[1])}
+    if None not in world.files:
+        questions = {kind: over_http("GET", f"/conversations/{c}/files/{f}", None) for kind, (c, f) in files.items()}
+        await try_timing_of(world, "narrowed, HTTP GET …/files/…", n, questions, world.http)
+
+
 async def try_timing(world, n):
     about = {"runs": (world.conversations[0], world.task), "ended": (world.conversations[1], world.ended),
              "none": (world.nowhere, NO_TASK), "nothing": (world.nowhere, NO_TASK)}
@@ -816,6 +845,7 @@ def main(arguments):
             asyncio.run(try_face_sockets(world))
             if options.timing:
                 asyncio.run(try_timing(world, options.timing))
+                asyncio.run(try_timing_narrowed(world, options.timing))
             asyncio.run(try_owner(world))
         finally:
             world.clean_up()

@@ -10,6 +10,8 @@
  *           One that dies before it says a word of a further turn is replaced, once.
  * Cancel:   session/cancel, SIGTERM after half of the grace, and core's kill after all of it.  A
  *           program that gives its turn up by itself stays.
+ * Kept:     agent_acp_kept_ops is the same for settings whose exec is kept: a turn goes on after a
+ *           restart of the gateway (acp_again.c).
  * Thread:   loop.
  * Owns:     runs until free; processes until agent_acp_close, or until they have ended.  settings
  *           stay the caller's, and must outlive both.
@@ -37,7 +39,7 @@ struct acp_settings {
     size_t n_pool;
 };
 
-extern const struct agent_ops agent_acp_ops;
+extern const struct agent_ops agent_acp_ops, agent_acp_kept_ops;
 
 void agent_acp_init(struct acp_settings *s);
 /* A conversation is deleted: its process ends, or, in a turn, does not outlive that. */

@@ -55,7 +55,7 @@ static bool exec_deliver(struct run *run, struct str line)
 static bool exec_deliver_at(struct run *run, uint64_t position, struct str line)
 {
     struct run *r = exec_run_of(run);
-    if (r->lending || !input_put_at(&r->input, position, line))
+    if (r->lending || !input_put_at(&r->input, r->page->from_line + position, line))
         return false;
     if (r->told >= position) /* an earlier gateway has given it, and this one has said so */
         r->events.on_taken(r->task, position);
@@ -352,6 +352,10 @@ static struct run *kept_resume(void *settings, const struct run_spec *spec,
     struct supervisor program;
     (void)from->recall; /* it stands for all */
     FAULT_DIE(RESUMED);
+    if (s->anew && !kept_replace(s->kept, spec->task_id, ret_error))
+        return NULL;
+    if (s->anew)
+        return kept_start(settings, spec, events, task, ret_error);
     if (kept_take(s->kept, spec->task_id, s->second, &program))
         return kept_begin(s, kept_run_new(s, spec, events, task), &program, from->mark, spec,
                           ret_error);
@@ -367,6 +371,16 @@ struct run *exec_start_second(struct exec_settings *s, const struct run_spec *sp
     if (!kept_replace(s->kept, spec->task_id, ret_error))
         return NULL;
     return kept_start(s, spec, events, task, ret_error);
+}
+
+bool exec_move(struct run *run, struct str task_id)
+{
+    return exec_run_move(exec_run_of(run), task_id);
+}
+
+void exec_ends_alone(struct run *run)
+{
+    hold_page_set(&exec_run_of(run)->page->ends);
 }
 
 static void kept_settled(void *settings, struct str task_id)

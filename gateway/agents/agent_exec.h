@@ -58,6 +58,7 @@ struct exec_settings {
     const struct lender *lender; /* NULL: its messages have no files */
     struct kept *kept;           /* NULL: the program ends with the gateway */
     bool second;                 /* it takes the place of one that has ended in vain */
+    bool anew;                   /* resume ends what is there, which knows of nothing, and starts */
     uint32_t keep_s;             /* how long it lives without one */
     char digest[EXEC_DIGEST];    /* of its configuration (exec_set_digest) */
 };
@@ -68,6 +69,12 @@ extern const struct agent_ops agent_exec_ops, agent_kept_ops;
  * with second.  That run is only to be freed.  NULL, with a sentence, when it cannot start. */
 struct run *exec_start_second(struct exec_settings *s, const struct run_spec *spec,
                               const struct run_events *events, void *task, char *ret_error);
+
+/* The program of a run of agent_kept_ops, whose task is settled, goes on with another one, which is
+ * prepared.  False: it cannot, and is only to be freed. */
+bool exec_move(struct run *run, struct str task_id) MUST_USE;
+/* From here on such a program does not outlive the gateway. */
+void exec_ends_alone(struct run *run);
 
 /* For a kept program: by this the next gateway sees whether it is configured as it was, and what
  * it prints read as it was (form, whatever its numbers mean). */

@@ -38,6 +38,17 @@ static void react_end(struct run *r, enum run_end how, struct str text)
     r->teller.events.on_end(r->teller.task, how, text);
 }
 
+/* Commands may run: they are stopped when the next gateway would know why. */
+static void react_stop(struct run *r, struct str why)
+{
+    if (r->has_usage)
+        react_tell_usage(&r->teller, &r->usage);
+    r->has_usage = false;
+    r->state = REACT_WAITING;
+    stepper_stop(&r->stepper);
+    r->teller.events.on_stop(r->teller.task, why);
+}
+
 /* --- the model's input ------------------------------------------------------------------------ */
 
 /* Notes the turn that has just entered the talk. */
@@ -120,9 +131,8 @@ static void take_budget(struct run *r, bool granted)
     }
     buf_puts(&text, "the budget is used up: ");
     budget_put(&r->budget, (msec_t)uv_now(r->settings->loop), &text);
-    r->fault = buf_take(&text);
-    r->has_told = true; /* no fallback helps */
-    react_set_state(r, REACT_STREAMED);
+    react_stop(r, buf_str(&text));
+    buf_done(&text);
 }
 
 /* The budget as it was; an open question about it stays open. */

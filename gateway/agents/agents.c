@@ -103,7 +103,7 @@ static struct exec_settings program_settings(const struct builder *b,
 
 /* Whether its program outlives the gateway: where none can, its tasks do not go on. */
 static void build_kept(const struct builder *b, const struct config_agent *from, struct agent *to,
-                       struct exec_settings *exec)
+                       struct exec_settings *exec, int form)
 {
     to->outlives = b->kept && from->kept && to->goes_on;
     to->goes_on = to->outlives;
@@ -111,7 +111,7 @@ static void build_kept(const struct builder *b, const struct config_agent *from,
         return;
     exec->kept = b->kept;
     exec->keep_s = from->keep_s;
-    exec_set_digest(exec, (int)(from->form * 2 + (from->input == INPUT_ARGUMENT)));
+    exec_set_digest(exec, form);
 }
 
 static void build_exec(const struct builder *b, const struct config_agent *from, struct agent *to,
@@ -123,7 +123,7 @@ static void build_exec(const struct builder *b, const struct config_agent *from,
                                      .agent = from->name,
                                      .data = b->config->data};
     to->is_process = true;
-    build_kept(b, from, to, &h->form.exec);
+    build_kept(b, from, to, &h->form.exec, (int)(from->form * 2 + (from->input == INPUT_ARGUMENT)));
     if (h->form.form == AGENT_FORM_HOLDFAST) {
         h->form.exec.lender = b->lender;
         to->takes_files = true;
@@ -136,6 +136,8 @@ static void build_exec(const struct builder *b, const struct config_agent *from,
     to->settings = &h->form;
     to->has_inbox = false;
 }
+
+#define ACP_FORM 1000 /* none of those of exec */
 
 static void build_acp(const struct builder *b, const struct config_agent *from, struct agent *to,
                       struct holder *h)
@@ -159,7 +161,8 @@ static void build_acp(const struct builder *b, const struct config_agent *from, 
     h->acp.sandbox.kind = SANDBOX_NONE; /* as the agent itself */
     (void)!sandbox_prepare(&h->acp.sandbox, why);
     agent_acp_init(&h->acp);
-    to->ops = &agent_acp_ops;
+    build_kept(b, from, to, &h->acp.exec, ACP_FORM);
+    to->ops = to->outlives ? &agent_acp_kept_ops : &agent_acp_ops;
     to->takes_files = true;
     to->settings = &h->acp;
     to->is_process = true;
@@ -339,13 +342,18 @@ bool agents_build(const struct config *config, const struct agents_rim *rim, str
     return true;
 }
 
+static bool is_acp(const struct agent *agent)
+{
+    return agent->ops == &agent_acp_ops || agent->ops == &agent_acp_kept_ops;
+}
+
 void agents_forget(const struct config *config, struct agent *agents, size_t n, struct str owner,
                    struct str conversation_id)
 {
     for (size_t i = 0; i < n; i++) {
         program_session_forget(
             &(struct program_session){config->data, agents[i].name, owner, conversation_id});
-        if (agents[i].ops == &agent_acp_ops)
+        if (is_acp(&agents[i]))
             agent_acp_forget(agents[i].settings, owner, conversation_id);
     }
 }
@@ -367,7 +375,7 @@ void agents_free(struct agent *agents, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct holder *h = agents[i].holder;
-        if (agents[i].ops == &agent_acp_ops)
+        if (is_acp(&agents[i]))
             agent_acp_close(&h->acp);
         upstream_done(&h->upstream);
         mcp_wish_free(h->mcp);

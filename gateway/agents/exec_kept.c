@@ -236,7 +236,7 @@ enum kept_state kept_find(struct kept *k, struct str task_id, const char *digest
         return is_gone(ret_why, "the gateway was restarted, and the program is kept in a way that "
                                 "this one does not know");
     FAULT_DIE(FOUND);
-    *ret_last = hold_page_newest(t->program.page).number;
+    *ret_last = hold_page_newest(t->program.page).number - t->program.page->from_line;
     if (is_configured_so(t->program.page->digest, digest))
         return KEPT_LIVES;
     end_program(t);
@@ -261,12 +261,28 @@ bool kept_take(struct kept *k, struct str task_id, bool second, struct superviso
 /* Bound first: between the two steps a start finds the first one, and then none that has run. */
 bool kept_replace(struct kept *k, struct str task_id, char *ret_error)
 {
-    const struct kept_task *t = kept_task_of(k, task_id);
+    struct kept_task *t = kept_task_of(k, task_id);
     if (!t || !kept_prepare(k, task_id, ret_error))
         return false;
     holder_unlink_live(k->folder, t->name);
     if (t->run)
         exec_run_settle(t->run);
+    if (t->has_program)
+        end_program(t);
+    return true;
+}
+
+bool kept_move(struct kept *k, struct str from, struct str to)
+{
+    struct kept_task *old = kept_task_of(k, from), *t = kept_task_of(k, to);
+    if (!old || !old->run || !t || t->listener < 0 ||
+        !holder_rename_live(k->folder, old->name, t->name))
+        return false;
+    FAULT_DIE(MOVED);
+    holder_unlink_bound(k->folder, t->name);
+    close_one(&t->listener);
+    t->run = old->run;
+    kept_task_free(k, old);
     return true;
 }
 
@@ -291,6 +307,8 @@ void kept_settle(struct kept *k, struct str task_id)
         return;
     if (t->has_program)
         end_program(t);
+    else if (t->control >= 0) /* nobody has asked for it: it is heard even before its hello */
+        supervisor_send(t->control, SUPERVISOR_QUIT);
     holder_unlink(k->folder, t->name);
     FAULT_DIE(UNLINKED);
     kept_task_free(k, t);

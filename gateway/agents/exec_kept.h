@@ -38,8 +38,8 @@ bool kept_hold(struct kept *k, struct str task_id, struct hold *ret);
 void kept_started(struct kept *k, struct str task_id, struct run *run);
 
 enum kept_state { KEPT_GONE, KEPT_NEVER_RAN, KEPT_LIVES };
-/* The rest of a task.  KEPT_GONE with the reason; KEPT_LIVES: ret_last is the newest line that
- * the program was given.  A program that was started otherwise (digest) is ended. */
+/* The rest of a task.  KEPT_GONE with the reason; KEPT_LIVES: ret_last is the newest line of that
+ * task that the program was given.  A program that was started otherwise (digest) is ended. */
 enum kept_state kept_find(struct kept *k, struct str task_id, const char *digest,
                           uint64_t *ret_last, char ret_why[256]);
 /* The program, once; false: there is none.  second: its successor is wanted, and one that is the
@@ -48,6 +48,9 @@ bool kept_take(struct kept *k, struct str task_id, bool second, struct superviso
 /* Prepares a second program in place of the run's, which has ended: from here on a start finds the
  * second one alone. */
 bool kept_replace(struct kept *k, struct str task_id, char *ret_error);
+/* The program of a task whose end is committed serves another one, which is prepared: from here on
+ * a start finds it there.  False: nothing has changed. */
+bool kept_move(struct kept *k, struct str from, struct str to);
 /* The run that has the task's program; NULL: none. */
 struct run *kept_run(const struct kept *k, struct str task_id);
 /* The end of the task is committed, and its run, if there is one, has told the holder to quit: ends

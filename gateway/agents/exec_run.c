@@ -107,6 +107,7 @@ void exec_run_input_moved(struct run *r)
         supervisor_send(r->control.fd, SUPERVISOR_END_STDIN);
     }
     uint64_t told = input_told(&r->input);
+    told -= told > r->page->from_line ? r->page->from_line : told;
     if (told <= r->told)
         return;
     r->told = told;
@@ -489,6 +490,7 @@ bool exec_run_open(struct run *r, const struct supervisor *program)
 bool exec_run_open_spools(struct run *r, const struct supervisor *program, uint64_t mark)
 {
     struct hold_page *page = program->page;
+    mark = mark > page->from_out ? mark : page->from_out;
     r->page = page;
     r->spool_files[0] = program->spool_out;
     r->spool_files[1] = program->spool_in;
@@ -525,6 +527,21 @@ static void drop_lending(struct run *r)
     if (r->lending)
         r->lender->drop_lending(r->lending);
     r->lending = NULL;
+}
+
+bool exec_run_move(struct run *r, struct str task_id)
+{
+    r->page->from_out = place(r);
+    r->page->from_line = hold_page_newest(r->page).number;
+    hold_page_clear(&r->page->ends);
+    if (!kept_move(r->kept, str_of(r->task_id), task_id))
+        return false;
+    free(r->task_id);
+    r->task_id = xstrdup(task_id);
+    r->told = 0;
+    r->marked = r->page->from_out;
+    r->asked = false;
+    return true;
 }
 
 void exec_run_leave(struct run *r)

@@ -73,6 +73,8 @@ void exec_run_unpause(struct run *r);
 void exec_run_proceed(struct run *r);
 /* Core learns which lines are in the pipe, and the holder that nothing follows. */
 void exec_run_input_moved(struct run *r);
+/* Its program serves another task from here on (kept_move); what it says next is for that. */
+bool exec_run_move(struct run *r, struct str task_id);
 /* Nothing is read or said any more. */
 void exec_run_leave(struct run *r);
 /* The end of its task is committed: a holder may go. */

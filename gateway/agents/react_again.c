@@ -18,6 +18,15 @@ static void tell_note(const struct teller *t, struct buf *note, struct str messa
     buf_done(note);
 }
 
+/* Where calls begin now; NULL: none of the tools has a place. */
+static const char *place_of(const struct react_calls *c)
+{
+    for (size_t i = 0; i < c->n_tools; i++)
+        if (c->tools[i]->place)
+            return c->tools[i]->place(c->tools[i]);
+    return NULL;
+}
+
 void react_again_note_turn(const struct teller *t, const struct react_calls *calls,
                            const struct model_usage *usage, struct str message)
 {
@@ -31,7 +40,10 @@ void react_again_note_turn(const struct teller *t, const struct react_calls *cal
         buf_puts(&note, i ? "," : "");
         js_put_str(&note, str_of(calls->list[i]->fault));
     }
-    buf_puts(&note, "]}}");
+    buf_putc(&note, ']');
+    if (calls->n && place_of(calls))
+        js_put_field(&note, "place", str_of(place_of(calls)));
+    buf_puts(&note, "}}");
     tell_note(t, &note, message);
 }
 
@@ -154,11 +166,24 @@ static char **copy_faults(const struct recall *r, uint32_t turn, size_t *ret_n)
     return all;
 }
 
+/* A call that had come so far may have begun at the place before. */
+static bool recall_place(struct recall *r, uint32_t object)
+{
+    char *place = recall_text(&r->doc, object, "place");
+    bool moves = !place || !r->place || strcmp(place, r->place) != 0;
+    for (size_t i = 0; moves && i < r->calls.n; i++)
+        r->calls.list[i]->is_elsewhere |= r->calls.list[i]->state == CALL_TOLD;
+    free(r->place);
+    r->place = place;
+    return true;
+}
+
 static bool recall_turn(struct recall *r, uint32_t turn, struct str message)
 {
     size_t n = 0;
     if (js_type(&r->doc, turn) != JS_OBJECT || !recall_usage(r, turn))
         return false;
+    (void)recall_place(r, turn);
     char **faults = copy_faults(r, turn, &n);
     bool good = add_calls(r, message) && n == r->calls.n;
     for (size_t i = 0; i < n; i++) {
@@ -180,8 +205,11 @@ static bool recall_note(struct recall *r, struct str note)
     const char *newline = note.n ? memchr(note.p, '\n', note.n) : NULL;
     size_t n = newline ? (size_t)(newline - note.p) : 0;
     struct str message = newline ? (struct str){newline + 1, note.n - n - 1} : STR_NULL;
-    if (!newline || message.n == 0 || !close_turn(r) || !js_parse(&r->doc, note.p, n, JS_OURS) ||
-        js_type(&r->doc, 0) != JS_OBJECT)
+    if (!newline || !js_parse(&r->doc, note.p, n, JS_OURS) || js_type(&r->doc, 0) != JS_OBJECT)
+        return false;
+    if (js_get(&r->doc, 0, "place"))
+        return recall_place(r, 0);
+    if (message.n == 0 || !close_turn(r))
         return false;
     uint32_t turn = js_get(&r->doc, 0, "turn");
     if (turn)
@@ -310,6 +338,7 @@ void react_again_free(struct recall *r)
     talk_done(&r->talk);
     react_calls_done(&r->calls);
     js_done(&r->doc);
+    free(r->place);
     free(r);
 }
 
@@ -332,6 +361,25 @@ void react_again_move_budget(const struct recall *r, struct budget *to, msec_t n
                   now_ms);
 }
 
+/* Those that have come so far are looked for here, or nobody knows; the others begin here. */
+static void move_place(const struct recall *r, struct react_calls *to)
+{
+    const char *here = place_of(to);
+    struct buf note = {0};
+    bool is_over = true;
+    for (size_t i = 0; i < to->n; i++) {
+        struct react_call *call = to->list[i];
+        call->is_elsewhere |= call->state == CALL_TOLD && tool_is_elsewhere(call->tool, r->place);
+        is_over &= call->state == CALL_CLOSED;
+    }
+    if (is_over || !here || (r->place && strcmp(here, r->place) == 0))
+        return;
+    buf_putc(&note, '{');
+    js_put_field(&note, "place", str_of(here));
+    buf_putc(&note, '}');
+    tell_note(to->teller, &note, STR(""));
+}
+
 void react_again_move(struct recall *r, struct react_calls *to)
 {
     to->list = r->calls.list;
@@ -344,6 +392,10 @@ void react_again_move(struct recall *r, struct react_calls *to)
         struct react_call *call = to->list[i];
         call->calls = to;
         call->tool = react_calls_find_tool(to, call->name);
+    }
+    move_place(r, to);
+    for (size_t i = 0; i < to->n; i++) {
+        struct react_call *call = to->list[i];
         if (!is_open(call))
             continue;
         call->state = CALL_OPEN;

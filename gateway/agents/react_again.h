@@ -5,7 +5,9 @@
  *           From both, told in their order, comes the talk behind the task's input, byte for byte,
  *           and the calls of the last turn, each as far as it had come.
  * Form:     a note is a line of JSON, a newline, and the message as it stands in the talk:
- *           {"turn":{"usage":[P,C,K],"faults":["…",null]}} or {"message":{}}.
+ *           {"turn":{"usage":[P,C,K],"faults":["…",null],"place":"…"}} or {"message":{}}; or,
+ *           without a message, {"place":"…"}: calls of the turn that begin from here on begin
+ *           there (tool.place).
  * Settled:  a note settles the text before it, and so does every event but thinking and token.
  * Thread:   loop.
  * Owns:     struct recall, until react_again_free.
@@ -19,6 +21,7 @@
 #include "gateway/agents/react_calls.h"
 
 struct recall {
+    char *place;              /* of the turn's calls; NULL: none was noted */
     struct talk talk;         /* of the turns that are over */
     struct react_calls calls; /* of the last turn; none of its tools are known */
     struct js_doc doc;

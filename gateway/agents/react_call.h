@@ -38,6 +38,7 @@ struct react_call {
     bool asking;       /* awaits the user's approval, then starts */
     bool job_asks;     /* awaits the user's answer to a question of its job */
     bool is_moot;      /* recalled: its job asked, and is gone */
+    bool is_elsewhere; /* recalled: it may have begun where its tool cannot look (tool.place) */
     char *answer;      /* {"answer":…}, recalled, to the question that it awaits; NULL: none */
     unsigned ticket;   /* of the commit that it begins after; 0: of none */
     struct buf output; /* the result for the model */

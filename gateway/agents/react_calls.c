@@ -333,6 +333,8 @@ static bool start_again(struct react_call *call, struct buf *output)
     switch (tool_again(call->tool, str_of(call->arguments))) {
     case TOOL_AGAIN: return start_now(call, output);
     case TOOL_ATTACH:
+        if (call->is_elsewhere)
+            break;
         call->job = call->tool->attach(call->tool, &caller, str_of(call->arguments), on_job_done,
                                        call, output);
         return call->job != NULL;

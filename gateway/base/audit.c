@@ -54,6 +54,7 @@ static void put_line(struct buf *out, int64_t wall_ms, const struct audit_line *
     put_ts(out, wall_ms);
     audit_put_part(out, "event", str_of(line->event));
     audit_put_part(out, "owner", line->owner);
+    audit_put_part(out, "actor", line->actor);
     audit_put_part(out, "from", line->from);
     audit_put_part(out, "conversation", line->conversation);
     audit_put_part(out, "task", line->task);

@@ -30,7 +30,7 @@ struct audit_options {
 /* A NULL text is left out. */
 struct audit_line {
     const char *event, *outcome;
-    struct str owner, from, conversation, task, agent, input, file;
+    struct str owner, actor, from, conversation, task, agent, input, file;
 };
 
 struct audit_stats {

@@ -68,6 +68,8 @@
     X(SETTLED, die_settled)             /* the end of its task is committed */               \
     X(UNLINKED, die_unlinked)           /* and its socket is gone */                         \
     X(LEAVE, die_leave)                 /* at a planned stop: it was left */                 \
+    X(MOVED, die_moved)                 /* it serves another task, whose socket is there */  \
+    X(EFFECT, die_effect)               /* what an ACP agent asked for, not answered yet */  \
     X(POSTED, die_posted)               /* a request to the server of an agent */            \
     X(REPLY_HEAD, die_reply_head)       /* the head of its reply */                          \
     X(ANEW, die_anew)                   /* what was said is withdrawn, not committed */

@@ -31,7 +31,7 @@ struct cluster {
     msec_t closing_since, closes_after;
     uv_timer_t tick;      /* runs while some are closing */
     struct slots leaving; /* left, and not released yet */
-    bool begun, restores, leaves, stopped;
+    bool started, begun, restores, leaves, stopped;
     struct waiter staged; /* before leaving ones may be released */
     int64_t us;
     struct list watchers;
@@ -75,6 +75,8 @@ static void restore_next(struct cluster *c)
     int64_t number = 0;
     unsigned n = 0;
     if (c->restores || c->stopped || (c->begun && slots_are_empty(&c->waiting)))
+        return;
+    if (!c->started || (c->pg && !store_pg_is_sure(c->pg)))
         return;
     c->begun = c->restores = true;
     c->restoring = c->waiting;
@@ -200,7 +202,8 @@ static void leave_some(struct cluster *c)
     struct slots idle, busy = {0};
     unsigned share = store_view_share(&c->view, c->us);
     unsigned have = store_view_count(&c->view, c->us), going = slots_count(&c->closing);
-    if (c->restores || c->leaves || have <= share + going || !has_others(c))
+    if (c->restores || c->leaves || have <= share + going || !has_others(c) ||
+        !store_pg_is_sure(c->pg))
         return;
     unsigned most = have - share - going;
     hub_find_idle(c->hub, &c->hub->open, &idle);
@@ -259,6 +262,14 @@ static void close_strays(struct cluster *c)
     c->o.closing(c->o.arg, &away, true);
 }
 
+/* All have said what they had; a release that was lost is asked for again. */
+static void agree(struct cluster *c)
+{
+    store_pg_agreed(c->pg, c->view.agreed);
+    if (c->leaves && !list_is_in(&c->staged.node))
+        store_pg_release(c->pg, &c->leaving);
+}
+
 static void on_view(uv_async_t *async)
 {
     struct cluster *c = container_of(async, struct cluster, async);
@@ -270,6 +281,8 @@ static void on_view(uv_async_t *async)
     *before = c->view;
     store_pg_view(c->pg, &c->view);
     hub_rewound(c->hub, c->view.epoch, c->view.range);
+    if (c->view.agreed)
+        agree(c);
     bool other = is_other(before, &c->view);
     free(before);
     take_slots(c);
@@ -277,10 +290,9 @@ static void on_view(uv_async_t *async)
         cluster_tell(c);
         close_strays(c);
     }
-    if (!c->begun)
-        return;
     restore_next(c);
-    leave_some(c);
+    if (c->begun)
+        leave_some(c);
 }
 
 /* Any thread. */
@@ -330,6 +342,7 @@ struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *
 void cluster_start(struct cluster *c)
 {
     hub_rewound(c->hub, c->view.epoch, 0);
+    c->started = true;
     if (c->pg || c->o.home != c->us)
         restore_next(c); /* a front has no slots, but begins all the same */
     else

@@ -59,7 +59,7 @@ struct cluster_options {
     /* Those are about to be left: nothing may be staged for their owners any more. */
     void (*leaving)(void *arg, const struct slots *slots);
     void *arg;
-    /* For processes of one machine, with a store of one process: this one's incarnation, and
+    /* The processes of one machine, with a store of one process: this one's incarnation, and
      * that of the home of all, with its address for links.  us 0: there is one process. */
     int64_t us, home;
     const char *home_link;

@@ -245,6 +245,7 @@ struct config {
         char *url_file;
         uint32_t replay_cache_mib;
         uint32_t retry_s;
+        uint32_t redo_mib;
         bool chain; /* tasks end with a continuity proof */
     } store;
     struct {

@@ -262,11 +262,14 @@ static void check_terminal(struct config *c, struct faults *f)
     c->terminal.workdir = buf_take(&path);
 }
 
+static bool is_program(const struct config_agent *agent)
+{
+    return agent->kind == AGENT_EXEC || agent->kind == AGENT_ACP;
+}
+
 const char *config_not_kept(const struct config *c, const struct config_agent *agent)
 {
-    if (agent->kind == AGENT_ACP)
-        return "what an agent of kind acp asks for, files and terminals, is the gateway's";
-    if (agent->kind != AGENT_EXEC)
+    if (!is_program(agent))
         return NULL;
     if (c->store.kind == STORE_MEMORY)
         return "the store is in memory";
@@ -281,10 +284,11 @@ static void check_keep(const struct config *c, size_t at, struct faults *f)
     const struct key *keep = key_find(key_find(&config_table, "agents")->table, "keep_s");
     const struct config_agent *agent = &c->agents[at];
     struct config_path path = config_path("agents[%zu].keep_s", at);
-    bool is_kept = agent->kind == AGENT_EXEC && agent->kept;
+    bool is_kept = is_program(agent) && agent->kept;
     bool goes_on = is_kept && agent->after_restart == RESTART_CONTINUE;
     if (!goes_on && agent->keep_s != keep->number)
-        fault(f, path.text, "is for agents of kind exec that are kept, and whose tasks go on");
+        fault(f, path.text,
+              "is for agents of kind exec and acp that are kept, and whose tasks go on");
     if (goes_on && c->store.kind == STORE_POSTGRES && agent->keep_s < c->cluster.lease_s)
         fault(f, path.text,
               "must be at least cluster.lease_s (%u): the next gateway may have to wait for the "
@@ -295,7 +299,7 @@ static void check_keep(const struct config *c, size_t at, struct faults *f)
 static void check_restart(const struct config *c, size_t at, struct faults *f)
 {
     struct config_agent *agent = &c->agents[at];
-    bool is_kept = agent->kind == AGENT_EXEC && agent->kept;
+    bool is_kept = is_program(agent) && agent->kept;
     bool usual = agent->kind == AGENT_REACT || is_kept;
     if (agent->after_restart == RESTART_CONTINUE && c->store.kind == STORE_MEMORY)
         fault(
@@ -305,9 +309,10 @@ static void check_restart(const struct config *c, size_t at, struct faults *f)
         agent->after_restart =
             usual && c->store.kind != STORE_MEMORY ? RESTART_CONTINUE : RESTART_FAIL;
     if (agent->after_restart == RESTART_CONTINUE && !usual && agent->kind != AGENT_HTTP)
-        fault(f, config_path("agents[%zu].after_restart", at).text,
-              "\"continue\" is for agents of kind react and http, and for those of kind exec that "
-              "are kept");
+        fault(
+            f, config_path("agents[%zu].after_restart", at).text,
+            "\"continue\" is for agents of kind react and http, and for those of kind exec and acp "
+            "that are kept");
     check_keep(c, at, f);
 }
 

@@ -181,9 +181,9 @@ static const struct key agent_keys[] = {
     {"pool_idle_s", "acp: how long a process waits for the next turn; 0: not at all",
      INT(config_agent, pool_idle_s, 0, MAX_SECONDS, 300)},
     {"pool", "acp: limit of waiting processes", INT(config_agent, pool, 0, 10000, 8)},
-    {"kept", "exec: its program outlives the gateway, and its task goes on after a restart",
+    {"kept", "exec, acp: its program outlives the gateway, and its task goes on after a restart",
      BOOL_ON(config_agent, kept)},
-    {"keep_s", "exec: how long a kept program lives without a gateway",
+    {"keep_s", "exec, acp: how long a kept program lives without a gateway",
      INT(config_agent, keep_s, 1, 3600, 60)},
     {"url", "http: URL that runs are posted to", URL(config_agent, url)},
     UPSTREAM_KEYS(config_agent, "http"),
@@ -204,7 +204,7 @@ static const struct key agent_keys[] = {
      INT(config_agent, grace_s, 1, 3600, 5)},
     {"after_restart", "what becomes of its running tasks when the gateway is restarted",
      CHOICE(config_agent, after_restart, restart_kinds, RESTART_BY_KIND),
-     .computed = "continue for react and kept exec, otherwise fail"},
+     .computed = "continue for react, kept exec and kept acp, otherwise fail"},
 };
 TABLE(agent_table, agent_keys);
 
@@ -247,6 +247,8 @@ static const struct key store_keys[] = {
     {"replay_cache_mib", "memory for replayed events",
      INT(config, store.replay_cache_mib, 0, 1048576, 64)},
     {"retry_s", "how long to retry a failing commit", INT(config, store.retry_s, 0, 3600, 30)},
+    {"redo_mib", "postgres: memory for the last batches, for a failover that has lost them",
+     INT(config, store.redo_mib, 0, 4096, 64)},
     {"chain", "whether the end of a task proves its events, by a chain of SHA-256",
      BOOL(config, store.chain)},
 };

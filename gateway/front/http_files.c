@@ -78,6 +78,7 @@ void audit_file(struct exchange *x, const char *event, struct str id, enum error
     struct audit_line line = {.event = event,
                               .outcome = e ? error_code(e) : "ok",
                               .owner = str_of(x->owner->name),
+                              .actor = x->rights ? x->rights->actor : STR_NULL,
                               .from = str_of(x->from),
                               .conversation = str_of(x->conversation_id),
                               .file = id};

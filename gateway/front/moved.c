@@ -9,7 +9,7 @@ static bool is_moved(const struct session *s, const struct slots *slots)
     return !s->away && s->owner && slots_has(slots, s->owner->slot);
 }
 
-/* Who asks nothing just now asks wherever its owner is served by then. */
+/* A peer that asks nothing just now asks wherever its owner is served by then. */
 static bool is_served_here(const struct conn *c)
 {
     return !c->kind || !c->kind->is_served_here || c->kind->is_served_here(c);

@@ -102,6 +102,10 @@ void model_stream_item(struct model_stream *s, size_t index, struct str json)
         model_stream_fail(s, "an answer exceeds 4 MiB");
         return;
     }
+    if (n == STREAM_MOST_ITEMS) {
+        model_stream_fail(s, "an answer has more than %d items", STREAM_MOST_ITEMS);
+        return;
+    }
     buf_putstr(&s->items, json);
     buf_putc(&s->items, ',');
     buf_put(&s->places, &place, sizeof place);

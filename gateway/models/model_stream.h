@@ -23,6 +23,7 @@
 #include "gateway/models/openai_answer.h"
 
 #define STREAM_REPLY_BYTES (4 * 1024 * 1024) /* of an event, and of a reply in one piece */
+#define STREAM_MOST_ITEMS 4096               /* of an output: each may move all others */
 
 /* A model behind a server with one of these APIs. */
 struct stream_settings {

@@ -8,6 +8,7 @@ _Static_assert(offsetof(struct hold_page, out_base) == 48, "frozen by version");
 _Static_assert(offsetof(struct hold_page, lines) == 72, "frozen by version");
 _Static_assert(offsetof(struct hold_page, in_ended) == 1608, "frozen by version");
 _Static_assert(offsetof(struct hold_page, tail) == 1632, "frozen by version");
+_Static_assert(offsetof(struct hold_page, from_out) == 5728, "frozen by version");
 _Static_assert(sizeof(struct hold_page) <= HOLD_PAGE_BYTES, "it is mapped whole");
 
 void hold_page_init(struct hold_page *page, const char *digest)
@@ -50,6 +51,7 @@ bool hold_page_is_sound(const struct hold_page *page, uint64_t in_bytes, uint64_
            memchr(page->digest, 0, sizeof page->digest) && page->out_base <= MAX_PLACE &&
            page->out_next >= page->out_base && page->out_next <= MAX_PLACE &&
            page->n_lines <= MAX_PLACE && page->tail_bytes <= HOLD_TAIL && in_bytes <= MAX_PLACE &&
+           page->from_out <= MAX_PLACE && page->from_line <= hold_page_newest(page).number &&
            lines_are_sound(page, in_bytes) && in_position <= hold_page_newest(page).end;
 }
 
@@ -103,6 +105,11 @@ void hold_page_report(struct hold_page *page, int error, int status)
 void hold_page_set(uint32_t *flag)
 {
     __atomic_store_n(flag, 1, __ATOMIC_SEQ_CST);
+}
+
+void hold_page_clear(uint32_t *flag)
+{
+    __atomic_store_n(flag, 0, __ATOMIC_SEQ_CST);
 }
 
 bool hold_page_is_set(const uint32_t *flag)

@@ -50,6 +50,10 @@ struct hold_page {
     uint32_t gone;     /* and nothing of its tree is left */
     uint32_t tail_bytes;
     char tail[HOLD_TAIL]; /* the last of stderr */
+    /* A program may serve one task after the other; zeros for the first of them. */
+    uint64_t from_out;  /* output before it was for earlier tasks, as were … */
+    uint64_t from_line; /* … lines up to that number */
+    uint32_t ends;      /* it does not wait for a gateway: it is idle, or is to stop */
 };
 
 /* Makes a page of zeros into a new one. */
@@ -69,6 +73,7 @@ bool hold_page_has_room(const struct hold_page *page, uint64_t in_position);
 void hold_page_put(struct hold_page *page, const struct hold_line *line);
 void hold_page_report(struct hold_page *page, int error, int status);
 void hold_page_set(uint32_t *flag);
+void hold_page_clear(uint32_t *flag);
 bool hold_page_is_set(const uint32_t *flag);
 
 #endif

@@ -279,9 +279,22 @@ void holder_unlink_live(int folder, const char *name)
     (void)unlinkat(folder, live, 0);
 }
 
-void holder_unlink(int folder, const char *name)
+void holder_unlink_bound(int folder, const char *name)
 {
     (void)unlinkat(folder, name, 0);
+}
+
+bool holder_rename_live(int folder, const char *from, const char *to)
+{
+    char old[HOLDER_NAME + sizeof LIVE], fresh[HOLDER_NAME + sizeof LIVE];
+    snprintf(old, sizeof old, "%s" LIVE, from);
+    snprintf(fresh, sizeof fresh, "%s" LIVE, to);
+    return renameat(folder, old, folder, fresh) == 0;
+}
+
+void holder_unlink(int folder, const char *name)
+{
+    holder_unlink_bound(folder, name);
     holder_unlink_live(folder, name);
 }
 
@@ -341,7 +354,7 @@ static void be_alone(struct holder *h)
     close(h->control);
     h->control = -1;
     h->deadline = holder_now_ms() + h->keep_ms;
-    if (h->must_end)
+    if (h->must_end || hold_page_is_set(&h->page->ends))
         end_tree(h);
 }
 

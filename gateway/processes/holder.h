@@ -10,8 +10,8 @@
  *           So what is bound and refuses has never run, and what is live and refuses is gone.
  * Next:     when its control has ended, the holder accepts one connection of its own user, sends it
  *           one message with all descriptors (struct holder_hello), and has its new control.  After
- *           keep_s without one it kills its tree.  If the program was told to end, it does so at
- *           once, and then waits the rest of that time with the report.
+ *           keep_s without one it kills its tree.  If the program was told to end, or the page says
+ *           so (ends), it does so at once, and then waits the rest of that time with the report.
  * Control:  enum supervisor_command goes down; what comes up (holder_read) says only that the page
  *           has changed.  The holder stays when its tree has ended: SUPERVISOR_QUIT ends it.
  * Thread:   loop; the holder has one thread.
@@ -53,7 +53,10 @@ void holder_wake(const char *name);
 bool holder_read(int control);
 /* Removes the socket, under both of its names: the end of its task is committed. */
 void holder_unlink(int folder, const char *name);
-void holder_unlink_live(int folder, const char *name); /* under the second of them alone */
+void holder_unlink_bound(int folder, const char *name); /* under the first of them alone … */
+void holder_unlink_live(int folder, const char *name);  /* … or the second */
+/* A holder that lives serves another task: it is found under that name.  False and errno. */
+bool holder_rename_live(int folder, const char *from, const char *to);
 /* The page of a new program, mapped, and its descriptor; NULL and errno. */
 struct hold_page *holder_new_page(const char *digest, int *ret_fd);
 void holder_unmap(struct hold_page *page);

@@ -256,6 +256,11 @@ bool keep_status_write(int folder, const struct keep_status *s)
     return good;
 }
 
+bool keep_has_status(int folder)
+{
+    return faccessat(folder, "status", F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+}
+
 bool keep_status_read(int folder, struct keep_status *ret)
 {
     struct buf text = {0};
@@ -374,10 +379,22 @@ bool keep_is_locked(int folder)
 {
     int fd = openat(folder, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
-        return false;
+        return errno != ENOENT;
     bool locked = flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
     close(fd);
     return locked;
+}
+
+enum keep_sight keep_look(int folder, struct keep_status *ret)
+{
+    bool locked = keep_is_locked(folder);
+    if (!keep_status_read(folder, ret)) {
+        *ret = (struct keep_status){0};
+        return locked ? KEEP_YOUNG : keep_has_status(folder) ? KEEP_VANISHED : KEEP_NEVER_BEGAN;
+    }
+    if (ret->state != KEEP_RUNNING)
+        return KEEP_ENDED;
+    return locked ? KEEP_LIVES : KEEP_VANISHED;
 }
 
 void keep_put_closed(int folder)

@@ -80,6 +80,19 @@ void keep_texts_done(struct keep_texts *texts);
 
 bool keep_status_write(int folder, const struct keep_status *status) MUST_USE;
 bool keep_status_read(int folder, struct keep_status *ret) MUST_USE;
+bool keep_has_status(int folder); /* readable or not */
+
+/* The state that a folder tells of its command.  The lock is asked first: once it is free, nobody
+ * writes the status any more, so what is read then is the last word. */
+enum keep_sight {
+    KEEP_NEVER_BEGAN, /* no status, and no keeper: a keeper runs nothing before its first status */
+    KEEP_YOUNG,       /* a keeper, and no status yet */
+    KEEP_LIVES,       /* a keeper, and its status */
+    KEEP_ENDED,       /* its status says how */
+    KEEP_VANISHED,    /* its status says that it runs, and there is no keeper */
+};
+/* The status is all zero where there is none. */
+enum keep_sight keep_look(int folder, struct keep_status *ret) MUST_USE;
 
 /* The ring.  The keeper puts; total is the number of bytes ever put, and a place is a position in
  * that count. */
@@ -97,7 +110,7 @@ struct keep_span keep_ring_read(int ring, uint64_t from, size_t max, struct buf 
 
 /* Frames of the FIFO: one byte of kind, two of length (low one first), the bytes. */
 enum keep_frame { KEEP_WRITE = 'W', KEEP_CLOSE = 'C', KEEP_KILL = 'K' };
-/* Whether somebody holds the lock: then its keeper lives. */
+/* Whether somebody holds the lock: then its keeper lives.  True when that cannot be found out. */
 bool keep_is_locked(int folder);
 void keep_put_closed(int folder);
 bool keep_has_closed(int folder);

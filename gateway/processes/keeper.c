@@ -153,14 +153,17 @@ static bool folder_is_gone(const struct keeper *k)
     return fstat(k->folder, &st) == 0 && st.st_nlink == 0;
 }
 
-static void write_status(struct keeper *k)
+static bool write_status(struct keeper *k)
 {
-    for (int i = 0; i < STATUS_TRIES && !keep_status_write(k->folder, &k->status); i++) {
+    for (int i = 0; i < STATUS_TRIES; i++) {
+        if (keep_status_write(k->folder, &k->status))
+            return true;
         if (folder_is_gone(k))
-            return;
+            return false;
         struct timespec second = {.tv_sec = 1};
         nanosleep(&second, NULL);
     }
+    return false;
 }
 
 /* --- starting --------------------------------------------------------------------------------- */
@@ -414,7 +417,7 @@ _Noreturn static void keeper_fail(struct keeper *k, int error)
     k->status.exit_code = -1;
     k->status.ended_at = now_ms(CLOCK_REALTIME);
     snprintf(k->status.error, sizeof k->status.error, "%s", strerror(error));
-    write_status(k);
+    (void)write_status(k);
     leave(1);
 }
 
@@ -437,7 +440,7 @@ static void keeper_conclude(struct keeper *k)
         s->exit_code =
             WIFSIGNALED(k->exit_status) ? -WTERMSIG(k->exit_status) : WEXITSTATUS(k->exit_status);
     }
-    write_status(k);
+    (void)write_status(k);
 }
 
 int keeper_main(int argc, char **argv)
@@ -455,7 +458,8 @@ int keeper_main(int argc, char **argv)
     }
     k->status.keeper = getpid();
     k->status.keeper_ticks = process_start_ticks(getpid());
-    write_status(k);
+    if (!write_status(k)) /* without one the next gateway would begin the command again */
+        leave(1);
     spawn_set_files((uint64_t)k->spec.files);
     int error = tree_open(&k->tree);
     k->ring = keep_ring_open(k->folder, true);
@@ -468,7 +472,7 @@ int keeper_main(int argc, char **argv)
         close_in(k); /* a program that waits for input gets none: a question would stay for ever */
     k->status.pid = k->tree.program;
     k->status.pid_ticks = process_start_ticks(k->tree.program);
-    write_status(k);
+    (void)write_status(k);
     if (k->spec.timeout_ms && !k->ended)
         k->due = now_ms(CLOCK_MONOTONIC) + k->spec.timeout_ms;
     while (!k->finishing)

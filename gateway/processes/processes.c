@@ -83,24 +83,16 @@ static void stop_watching(struct process *p)
     close(w->pidfd);
 }
 
-/* Its keeper is gone without a status. */
-void process_take_as_lost(struct process *p, int folder)
-{
-    p->status.state = KEEP_LOST;
-    p->status.has_exit_code = false;
-    p->status.ended_at = p->all->o.hub->clock.wall_ms;
-    if (folder >= 0 && !keep_status_write(folder, &p->status))
-        log_event_limited(LEVEL_WARN, "process", "not_recorded", LOG_TEXT("id", p->id));
-}
-
 static void processes_finish(struct process *p)
 {
     int folder = process_folder(p);
     struct keep_status status;
-    if (folder >= 0 && keep_status_read(folder, &status) && status.state != KEEP_RUNNING)
+    if (folder >= 0 && keep_look(folder, &status) == KEEP_ENDED)
         p->status = status;
-    else
+    else if (folder < 0 || keep_has_status(folder))
         process_take_as_lost(p, folder);
+    else
+        process_take_as_failed(p, folder);
     if (folder >= 0)
         close(folder);
     stop_watching(p);
@@ -259,6 +251,7 @@ static void on_tick(struct timer *timer)
         struct process *p = list_item(it, struct process, node);
         if (p->young) {
             young |= process_is_still_young(p);
+            again = true;
             continue; /* it may be gone */
         }
         again |= process_watch_tell(p) || p->watch.on;

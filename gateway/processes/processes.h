@@ -90,6 +90,8 @@ struct processes_options {
 
 struct processes *processes_open(const struct processes_options *options);
 void processes_close(struct processes *all);
+/* Names where its folders are (place.h). */
+const char *processes_place(struct processes *all);
 /* At a start, when the hub is restored: finds what earlier gateways left. */
 void processes_restore(struct processes *all);
 /* hub_options.deleted: kills and forgets the processes of a deleted conversation. arg: struct

@@ -7,6 +7,7 @@
 #ifndef GATEWAY_PROCESSES_PROCESSES_PRIVATE_H
 #define GATEWAY_PROCESSES_PROCESSES_PRIVATE_H
 
+#include "gateway/processes/place.h"
 #include "gateway/processes/processes.h"
 
 #define TICK_MS 500 /* for notices that could not be told, and watched lines */
@@ -15,8 +16,9 @@
 struct processes {
     struct list list; /* of struct process, by start */
     struct processes_options o;
-    char *path; /* DATA/processes */
-    int dir;    /* -1: it does not exist yet */
+    char *path;                /* DATA/processes */
+    int dir;                   /* -1: it does not exist yet */
+    char place[PLACE_LEN + 1]; /* "" until it is asked for, or cannot be known */
     struct timer tick, wake;
     uint32_t round;                 /* of looks: each watched process is examined once in a round */
     struct {                        /* matches of all processes, counted by process_watch.c */
@@ -41,8 +43,10 @@ bool process_watch_keeper(struct process *p, int pidfd);
 /* A young process: whether it still is one. */
 bool process_is_still_young(struct process *p);
 void process_ended(struct process *p); /* its status is the last: everybody is told */
+/* Its keeper is gone, and left no last word. */
 void process_take_as_lost(struct process *p, int folder);
-void process_drop(struct process *p);       /* deletes its folder as well */
+void process_take_as_failed(struct process *p, int folder); /* nor any first one */
+void process_drop(struct process *p);                       /* deletes its folder as well */
 void processes_wake(struct processes *all); /* there is a keeper that an earlier gateway started */
 void processes_arm_tick(struct processes *all, int64_t in_ms);
 

@@ -3,6 +3,7 @@
  *   status ended ──────────────────────────────────────────────▶ as it ended
  *   status running, the lock is held, pid and start ticks fit ──▶ adopted
  *   no status, the lock is held ───────────────────────────────▶ young: looked at again soon
+ *   no status, the lock is free ───────────────────────────────▶ never began: its call begins it
  *   anything else ─────────────────────────────────────────────▶ lost; a keeper that still holds
  *                                                                the lock is told by its own FIFO
  *
@@ -70,36 +71,74 @@ static void kill_through_fifo(int folder)
     close(fifo);
 }
 
-static void adopt(struct process *p, int folder)
+static void record_end(struct process *p, int folder)
 {
-    bool locked = keep_is_locked(folder);
-    int pidfd = locked ? find_keeper(p) : -1;
+    p->status.ended_at = p->all->o.hub->clock.wall_ms;
+    if (folder >= 0 && !keep_status_write(folder, &p->status))
+        log_event_limited(LEVEL_WARN, "process", "not_recorded", LOG_TEXT("id", p->id));
+}
+
+void process_take_as_lost(struct process *p, int folder)
+{
+    p->status.state = KEEP_LOST;
+    p->status.has_exit_code = false;
+    record_end(p, folder);
+}
+
+void process_take_as_failed(struct process *p, int folder)
+{
+    p->status = (struct keep_status){.state = KEEP_FAILED, .has_exit_code = true, .exit_code = -1};
+    snprintf(p->status.error, sizeof p->status.error, "its keeper ended before it");
+    record_end(p, folder);
+}
+
+static bool adopt(struct process *p)
+{
+    int pidfd = find_keeper(p);
     if (pidfd >= 0 && process_watch_keeper(p, pidfd)) {
         p->adopted = true;
         processes_wake(p->all);
-        return;
+        return true;
     }
     if (pidfd >= 0)
         close(pidfd);
-    if (locked)
-        kill_through_fifo(folder);
-    process_take_as_lost(p, folder);
+    return false;
+}
+
+/* One that never began stays without a status: it is begun again, if need be by a later gateway. */
+static void find_out(struct process *p, int folder)
+{
+    enum keep_sight sight = keep_look(folder, &p->status);
+    if (sight == KEEP_LIVES && !adopt(p)) {
+        sight = keep_look(folder, &p->status); /* it may have ended meanwhile */
+        if (sight == KEEP_LIVES) {
+            kill_through_fifo(folder);
+            process_take_as_lost(p, folder);
+        }
+    }
+    if (sight == KEEP_VANISHED)
+        process_take_as_lost(p, folder);
+    p->young = sight == KEEP_YOUNG;
+    p->never_began = sight == KEEP_NEVER_BEGAN;
+    if (p->never_began)
+        p->status.state = KEEP_LOST;
 }
 
 bool process_is_still_young(struct process *p)
 {
     int folder = process_folder(p);
-    bool has_status = folder >= 0 && keep_status_read(folder, &p->status);
-    p->young = !has_status && folder >= 0 && keep_is_locked(folder);
-    if (has_status && process_runs(p))
-        adopt(p, folder);
-    else if (!has_status && !p->young)
+    p->young = p->never_began = false;
+    if (folder < 0)
         process_take_as_lost(p, folder);
+    else
+        find_out(p, folder);
+    if (p->never_began && !p->unclaimed)
+        process_take_as_failed(p, folder);
     if (folder >= 0)
         close(folder);
     if (p->young)
         return true;
-    if (!process_runs(p))
+    if (!process_runs(p) && !(p->unclaimed && p->never_began))
         process_ended(p);
     else if (p->to_end)
         process_kill(p);
@@ -118,15 +157,9 @@ static void restore(struct processes *all, const char *id)
         return;
     }
     struct process *p = process_add(all, id, &spec);
-    bool has_status = keep_status_read(folder, &p->status);
-    if (!has_status)
-        p->status = (struct keep_status){0};
-    p->young = !has_status && keep_is_locked(folder);
-    p->never_began = !has_status && !p->young;
     p->unclaimed = true;
+    find_out(p, folder);
     processes_arm_tick(all, 0);
-    if (process_runs(p) && !p->young)
-        adopt(p, folder);
     if (p->spec.background)
         process_watch_restore(p, folder);
     close(folder);
@@ -157,6 +190,13 @@ static void sort(struct processes *all)
         list_push(&all->list, &order[i]->node);
     }
     free(order);
+}
+
+const char *processes_place(struct processes *all)
+{
+    if (!all->place[0])
+        place_read(all->o.data, all->place);
+    return all->place;
 }
 
 void processes_restore(struct processes *all)

@@ -27,6 +27,32 @@ bool store_pg_is_fenced(struct store_pg *store)
     return atomic_load(&store->fenced);
 }
 
+bool store_pg_is_sure(struct store_pg *store)
+{
+    return pg_is_sure(store);
+}
+
+uint64_t store_pg_redone(const struct store_pg *store)
+{
+    return atomic_load(&store->redo.again);
+}
+
+int64_t store_pg_incarnation(const struct store_pg *store)
+{
+    return store->incarnation;
+}
+
+msec_t store_pg_lease_left(const struct store_pg *store)
+{
+    msec_t left = store->beat_at + pg_lease_ms(store) * 8 / 10 - pg_boot_ms();
+    return left > 0 && !atomic_load(&store->fenced) ? left : 0;
+}
+
+bool store_pg_is_trusted(const struct store_pg *store)
+{
+    return store->watch ? store_pg_lease_left(store) > 0 : !atomic_load(&store->fenced);
+}
+
 static int pg_open_all(struct store_pg *s, char ret_error[STORE_ERROR_TEXT])
 {
     snprintf(s->name, sizeof s->name, "holdfast");
@@ -62,6 +88,7 @@ static void pg_close(void *store)
     pg_node_leave(s);
     pg_conn_close(&s->writer);
     pg_journal_done(&s->journal);
+    pg_redo_done(s);
     store_lock_release(&s->held);
     uv_mutex_destroy(&s->lock);
     free(s->url);
@@ -82,6 +109,7 @@ int store_pg_open(const struct store_pg_options *options, struct store_pg **ret,
     s->o.url = s->url;
     ASSERT(uv_mutex_init(&s->lock) == 0);
     pg_journal_init(&s->journal);
+    pg_redo_init(s);
     int status = STORE_OK;
     if (getrandom(s->life, sizeof s->life, 0) != (ssize_t)sizeof s->life) {
         snprintf(ret_error, STORE_ERROR_TEXT, "the system gives no random bytes");
@@ -110,10 +138,12 @@ static void pg_idle(void *store)
     struct store_pg *s = store;
     if (atomic_load(&s->fenced))
         return;
-    if (!s->doubt && pg_writer_open(s) < 0)
+    pg_redo_age(s);
+    if (!s->doubt && (pg_writer_open(s) < 0 || pg_history_settle(s) < 0))
         pg_note_error(s, &s->writer);
     pg_node_beat(s);
-    pg_collect_garbage(s);
+    if (pg_is_sure(s))
+        pg_collect_garbage(s);
 }
 
 /* It connects with its first query. */

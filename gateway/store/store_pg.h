@@ -32,6 +32,7 @@ struct store_pg_options {
     unsigned lease_s;    /* a node that gives no sign for so long counts as dead; 0: 10 */
     unsigned connect_ms; /* longest wait for a connection; 0: 5 s */
     unsigned answer_ms;  /* longest wait for an answer; 0: 15 s */
+    size_t redo_bytes;   /* of the last batches, kept for a server that has lost them; 0: none */
 };
 
 /* Connects, brings the schema up to date and joins, which may wait for a lease.  On failure ret is
@@ -81,6 +82,13 @@ void store_pg_release(struct store_pg *store, const struct slots *slots);
 /* The bytes of files, in the same database; it must be closed before the store. */
 extern const struct file_store_ops store_pg_bytes_ops;
 void *store_pg_bytes_open(struct store_pg *store); /* never NULL */
+
+/* Batches that a server had lost, and has again. */
+uint64_t store_pg_redone(const struct store_pg *store);
+/* Loop: the view with this number of agreed (0: none) was seen, and its epoch is known to all. */
+void store_pg_agreed(struct store_pg *store, uint64_t agreed);
+/* Whether this node has the server that it had, or knows what others had on the one before. */
+bool store_pg_is_sure(struct store_pg *store);
 
 /* Any thread: another process has the store.  The next commit says so too. */
 bool store_pg_is_fenced(struct store_pg *store);

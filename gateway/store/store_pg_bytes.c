@@ -49,11 +49,15 @@ static struct pg_conn *bytes_begin(struct store_pg_bytes *b)
     int64_t generation = atomic_load(&b->store->generation);
     if (!conn)
         conn = xcalloc(sizeof *conn);
-    if (pg_conn_is_open(conn) && conn->generation == generation)
+    if (pg_conn_is_open(conn) && conn->generation == generation && pg_is_sure(b->store))
         return conn;
     pg_conn_close(conn);
-    if (!pg_conn_open(conn, &b->store->o, b->store->name))
+    if (!pg_is_sure(b->store) || !pg_conn_open(conn, &b->store->o, b->store->name))
         return conn;
+    if (pg_history_ask(b->store, conn) < 0) {
+        pg_conn_close(conn);
+        return conn;
+    }
     conn->answer_ms = BYTES_ANSWER_MS;
     conn->generation = generation;
     return conn;

@@ -10,7 +10,9 @@
  *   … minus the batch's number    it was given up (void), and can never be applied
  *   there is none, or it is dead  another process has the store (STORE_FENCED)
  *   anything else                 the server has lost batches that it had committed: as fenced,
- *                                 because what clients have seen is not what the store has */
+ *                                 because what clients have seen is not what the store has
+ *
+ * On a server of another history store_pg_redo.c comes first, and sends lost ones again. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@
 #include "gateway/base/log.h"
 #include "gateway/store/store_pg_private.h"
 
-static int say_fenced(struct store_pg *s, const char *why)
+int pg_say_fenced(struct store_pg *s, const char *why)
 {
     snprintf(s->writer.error, sizeof s->writer.error, "%s", why);
     atomic_store(&s->fenced, true);
@@ -31,15 +33,18 @@ static int say_fenced(struct store_pg *s, const char *why)
 /* Readers of the connection before may have seen what no standby had. */
 int pg_writer_open(struct store_pg *s)
 {
-    if (pg_conn_is_open(&s->writer))
+    if (pg_conn_is_open(&s->writer) && !atomic_exchange(&s->suspects, false))
         return STORE_OK;
     pg_conn_close(&s->writer);
+    atomic_store(&s->suspects, false);
     if (!pg_conn_open(&s->writer, &s->o, s->name))
         return STORE_IO;
     atomic_fetch_add(&s->generation, 1);
     int status = s->pid ? pg_backend_end(s, s->pid) : STORE_OK;
     if (status == STORE_OK)
         status = pg_node_check_standby(s);
+    if (status == STORE_OK)
+        status = pg_history_meet(s);
     if (status == STORE_OK)
         s->pid = pg_conn_pid(&s->writer);
     else
@@ -50,7 +55,7 @@ int pg_writer_open(struct store_pg *s)
 /* --- after a doubt ---------------------------------------------------------------------------- */
 
 /* Reads nodes.batch, as it is on every disk that a commit must be on. */
-static int read_back(struct store_pg *s, int64_t *ret)
+int pg_read_back(struct store_pg *s, int64_t *ret)
 {
     struct pg_call c;
     PGresult *r;
@@ -64,7 +69,7 @@ static int read_back(struct store_pg *s, int64_t *ret)
         status = STORE_UNKNOWN;
     }
     if (status == STORE_OK && PQntuples(r) == 0)
-        status = say_fenced(s, "another gateway has taken this store over");
+        status = pg_say_fenced(s, "another gateway has taken this store over");
     if (status == STORE_OK) {
         struct str newest = pg_col(r, 0, 1);
         *ret = pg_col_int(r, 0, 0);
@@ -75,21 +80,12 @@ static int read_back(struct store_pg *s, int64_t *ret)
     return status;
 }
 
-static int tail_is_lost(struct store_pg *s, int64_t row)
-{
-    log_event(LEVEL_ERROR, "store", "tail_lost", LOG_INT("committed", s->in_row),
-              LOG_INT("found", row));
-    (void)pg_run_plain(&s->writer, PG_REWOUND); /* by timeline it may show no trace */
-    return say_fenced(s, "the server has lost batches that it had committed: a failover to an "
-                         "asynchronous standby, or a restored backup");
-}
-
 /* Settles whether batch n was applied.  STORE_OK: it was; STORE_NOT_FOUND: it was not, and nobody
  * is left who could; STORE_VOID: it never will be; STORE_UNKNOWN, STORE_FENCED. */
 static int settle(struct store_pg *s, uint64_t n)
 {
     int64_t row = 0;
-    int status = read_back(s, &row);
+    int status = pg_read_back(s, &row);
     if (status == STORE_FENCED)
         return status;
     if (status < 0)
@@ -101,7 +97,7 @@ static int settle(struct store_pg *s, uint64_t n)
         s->number = n;
         atomic_fetch_add(&s->commits, 1);
     } else if (row != s->in_row && row != -(int64_t)n) {
-        return tail_is_lost(s, row);
+        return pg_tail_is_lost(s, "its row is of an earlier batch");
     }
     s->doubt = 0;
     int outcome = row == (int64_t)n ? STORE_OK : row == s->in_row ? STORE_NOT_FOUND : STORE_VOID;
@@ -296,11 +292,29 @@ static int commit_new(struct store_pg *s, const struct batch *batch, uint64_t n)
     return status;
 }
 
-static int commit_known(struct store_pg *s, const struct batch *batch, uint64_t n)
+int pg_commit_again(struct store_pg *s, const struct batch *batch, uint64_t n)
+{
+    int status = send_batch(s, batch, n);
+    if (status == STORE_OK)
+        commit_keep(s, n);
+    else
+        pg_journal_rollback(&s->journal);
+    return status;
+}
+
+static int commit_ready(struct store_pg *s)
 {
     int status = pg_writer_open(s);
-    if (status < 0)
-        return s->doubt ? STORE_UNKNOWN : status == STORE_UNKNOWN ? STORE_IO : status;
+    if (status == STORE_OK)
+        status = pg_history_settle(s);
+    if (status == STORE_OK || status == STORE_FENCED)
+        return status;
+    return s->doubt ? STORE_UNKNOWN : status == STORE_UNKNOWN ? STORE_IO : status;
+}
+
+static int commit_known(struct store_pg *s, const struct batch *batch, uint64_t n)
+{
+    int status = STORE_OK;
     if (s->doubt) {
         status = settle(s, n);
         if (status != STORE_NOT_FOUND)
@@ -323,7 +337,12 @@ int pg_commit(void *store, const struct batch *batch)
         return STORE_OK;
     if (s->in_row == -(int64_t)n)
         return STORE_VOID;
-    int status = commit_known(s, batch, n);
+    int status = commit_ready(s);
+    int64_t from = s->in_row;
+    if (status == STORE_OK)
+        status = commit_known(s, batch, n);
+    if (status == STORE_OK || status == STORE_VOID)
+        pg_redo_keep(s, from, s->in_row, status == STORE_OK ? batch : NULL);
     if (status < 0 && status != STORE_VOID)
         pg_note_error(s, &s->writer);
     return status;

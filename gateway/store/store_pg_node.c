@@ -23,7 +23,8 @@
 
 struct other {
     int64_t incarnation, beat;
-    bool is_gone; /* nobody can be left of it */
+    bool is_gone;    /* nobody can be left of it */
+    bool is_unheard; /* it lived, and has not said that it is on this history */
     char node[80];
     char name[48];
 };
@@ -72,6 +73,9 @@ static int others_read(struct store_pg *s, struct other ret[OTHERS_MAX], size_t 
         *o = (struct other){.incarnation = pg_col_int(r, i, 0), .beat = pg_col_int(r, i, 4)};
         o->is_gone =
             pg_col_int(r, i, 5) == NODE_DEAD || (s->holds_place && str_eq(place, str_of(s->place)));
+        struct str history = pg_col(r, i, 10);
+        o->is_unheard = pg_col_int(r, i, 5) != NODE_DEAD && history.n > 0 && !s->o.replicated &&
+                        !str_eq(history, str_of(s->history));
         snprintf(o->node, sizeof o->node, "%.*s", (int)(node.n < 79 ? node.n : 79), node.p);
         pg_node_name(o->incarnation, life.p, o->name);
     }
@@ -143,6 +147,11 @@ static void inherit(struct store_pg *s, const struct other *o)
     pg_int(&c, s->incarnation);
     pg_int(&c, o->incarnation);
     pg_send(&c);
+    if (o->is_unheard) { /* what it had may be lost */
+        pg_begin(&c, &s->writer, PG_REWOUND);
+        pg_int(&c, o->incarnation);
+        pg_send(&c);
+    }
     send_about(s, PG_NEWEST_ID_KEEP, o->incarnation);
     send_about(s, PG_NODE_FORGET, o->incarnation);
     send_about(s, PG_BEAT_FORGET, o->incarnation);
@@ -159,6 +168,7 @@ static void node_enter(struct store_pg *s)
     pg_text(&c, str_of(s->marks.newest_id));
     pg_int(&c, s->o.takes_no_slots ? NODE_LEAVES : NODE_LIVES);
     pg_text(&c, STR(HOLDFAST_VERSION));
+    pg_text(&c, str_of(s->history));
     pg_send(&c);
     send_about(s, PG_BEAT_NEW, s->incarnation);
     send_about(s, PG_JOURNAL_INHERIT, s->incarnation);
@@ -176,11 +186,11 @@ int pg_number_take(struct pg_conn *conn, int64_t *ret)
     return status;
 }
 
-int pg_history_check(const struct store_pg *s, struct pg_conn *conn)
+int pg_history_note(const struct store_pg *s, struct pg_conn *conn)
 {
     struct pg_call c;
     PGresult *r;
-    pg_begin(&c, conn, PG_HISTORY);
+    pg_begin(&c, conn, PG_HISTORY_NOTE);
     pg_int(&c, s->o.replicated);
     int status = pg_ask(&c, &r);
     if (status == STORE_OK && PQntuples(r) > 0 && pg_col_int(r, 0, 0) > 0)
@@ -241,6 +251,8 @@ static int join_within(struct store_pg *s, const struct other *dead, size_t n)
     if (status == STORE_OK)
         status = join_check(now, n_now, dead, n);
     if (status == STORE_OK)
+        status = pg_history_note(s, &s->writer);
+    if (status == STORE_OK)
         status = pg_run_plain(&s->writer, PG_NUMBER_RAISE);
     if (status == STORE_OK)
         status = pg_number_take(&s->writer, &s->incarnation);
@@ -289,6 +301,8 @@ int pg_node_join(struct store_pg *s, char ret_error[STORE_ERROR_TEXT])
     size_t n = 0, living = 0;
     int status = pg_node_check_standby(s);
     if (status == STORE_OK)
+        status = pg_history_read(&s->writer, s->history);
+    if (status == STORE_OK)
         status = others_read(s, others, &n, &living);
     for (size_t i = 0; i < n && status == STORE_OK; i++) {
         if (!others[i].is_gone)
@@ -306,7 +320,10 @@ int pg_node_join(struct store_pg *s, char ret_error[STORE_ERROR_TEXT])
     pg_node_name(s->incarnation, s->life, s->name);
     s->marks.next_key = s->incarnation << 32 | 1;
     s->beat_at = sent;
-    return STORE_OK;
+    int64_t unheard = 0;
+    status = s->o.replicated ? STORE_OK : pg_unconfirmed(&s->writer, s->history, &unheard);
+    atomic_store(&s->phase, unheard > 0 ? PG_WAITS : PG_SURE);
+    return status;
 }
 
 /* --- the sign of life ------------------------------------------------------------------------- */
@@ -360,7 +377,8 @@ void pg_node_beat(struct store_pg *s)
 void pg_node_leave(struct store_pg *s)
 {
     struct pg_call c;
-    if (s->incarnation == 0 || s->fenced || s->doubt || !pg_conn_is_open(&s->writer))
+    if (s->incarnation == 0 || s->fenced || s->doubt || !pg_is_sure(s) ||
+        !pg_conn_is_open(&s->writer))
         return;
     pg_begin(&c, &s->writer, PG_NODE_LEAVE);
     pg_int(&c, s->incarnation);

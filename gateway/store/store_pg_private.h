@@ -33,6 +33,13 @@ enum pg_stmt {
     PG_CLUSTER_LOCK,
     PG_CLUSTER_NUMBER,
     PG_HISTORY,
+    PG_HISTORY_NOTE,
+    PG_HISTORY_OF_NODE,
+    PG_HISTORY_KEEP,
+    PG_UNCONFIRMED,
+    PG_INCARNATIONS,
+    PG_SLOT_MOVED,
+    PG_ROW_EXISTS,
     PG_REWOUND,
     PG_NODES,
     PG_NODE_DEAD,
@@ -138,6 +145,9 @@ enum pg_stmt {
     PG_ASK_TASKS,
     PG_ASK_TASKS_STATUS,
     PG_ASK_TASKS_LIVE,
+    PG_ASK_OWNED,
+    PG_ASK_OWNED_LIVE,
+    PG_ASK_OWNED_NEWEST,
     PG_ASK_RESULTS,
     PG_ASK_LIVE,
     PG_ASK_MESSAGES,
@@ -307,6 +317,19 @@ int pg_ask_sealed(struct pg_conn *conn, const struct buf *keys, PGresult **ret);
 /* --- the store -------------------------------------------------------------------------------- */
 
 #define PG_LIFE_BYTES 16
+#define PG_HISTORY_TEXT 80
+
+/* How far this node is after the server has become another one (store_pg_redo.c).  Only a sure one
+ * commits, answers and trusts its lease. */
+enum pg_phase { PG_SURE, PG_ASKS, PG_WAITS };
+
+/* The last batches, oldest first: what a server that lost them gets again. */
+struct pg_redo {
+    struct list kept;
+    size_t bytes, most;
+    int64_t last;           /* nodes.batch behind the newest */
+    _Atomic uint64_t again; /* batches that were sent again */
+};
 
 struct store_pg {
     struct store_pg_options o;
@@ -327,13 +350,21 @@ struct store_pg {
     int pid;                         /* of the writer's backend, also when its connection is lost */
     atomic_bool fenced;
     bool deletes, has_garbage;
-    bool committed;             /* the current batch's COMMIT was answered */
+    bool committed; /* the current batch's COMMIT was answered */
+    struct pg_redo redo;
+    char history[PG_HISTORY_TEXT]; /* of the server that the writer is on; under lock */
+    atomic_int phase;              /* enum pg_phase */
+    _Atomic uint64_t asked;        /* how often it was PG_ASKS */
+    int64_t asks_since;            /* by pg_boot_ms */
+    int64_t claimed,
+        claimed_slot;           /* number of our newest claim, and one of its slots; under lock */
+    atomic_bool suspects;       /* somebody else met another server: the writer connects again */
     struct pg_watch *watch;     /* NULL: idle gives the signs of life */
     _Atomic int64_t beat_at;    /* by pg_boot_ms: when the last one that worked was sent */
     _Atomic uint64_t commits;   /* that were made: what a reader has kept is older */
     _Atomic int64_t generation; /* of the writer's connection: readers have none older */
 
-    uv_mutex_t lock; /* for error */
+    uv_mutex_t lock; /* for error and history */
     char error[STORE_ERROR_TEXT];
 };
 
@@ -367,13 +398,16 @@ int pg_backends_end(struct pg_conn *conn, const char *name, int pid);
 int64_t pg_lease_ms(const struct store_pg *s);
 int64_t pg_boot_ms(void); /* CLOCK_BOOTTIME: it goes on while the machine sleeps */
 
-/* Notes which history the server's log is of; where that is another one than before, what was
- * committed behind the fork is lost, and the epoch is raised.  On each connection, first. */
-int pg_history_check(const struct store_pg *s, struct pg_conn *conn);
+/* At a join, within its transaction: notes which history the server's log is of; where that is
+ * another one than before, what was committed behind the fork may be lost with those who had it,
+ * and the epoch is raised. */
+int pg_history_note(const struct store_pg *s, struct pg_conn *conn);
 
 /* store_pg_view.c: the newest of the nodes; of the slots, those that have moved since. */
 int pg_view_read(struct pg_conn *conn, struct store_view *view, char names[STORE_NODES_MAX][48],
                  int64_t *last_moved);
+/* How many living nodes have not said that they are on that history. */
+int pg_unconfirmed(struct pg_conn *conn, const char *history, int64_t *ret);
 
 /* store_pg_watch.c */
 void pg_watch_stop(struct store_pg *s);
@@ -386,12 +420,37 @@ int pg_backend_end(struct store_pg *s, int pid);
 /* Whether the setting of replicated is kept by the server; conn->error says why not. */
 int pg_node_check_standby(struct store_pg *s);
 
+/* store_pg_redo.c: what becomes of a node when the server is another one than before. */
+void pg_redo_init(struct store_pg *s);
+void pg_redo_done(struct store_pg *s);
+/* The batch was committed, or given up (NULL), and moved nodes.batch from there to here. */
+void pg_redo_keep(struct store_pg *s, int64_t from, int64_t to, const struct batch *batch);
+void pg_redo_age(struct store_pg *s);
+int pg_history_read(struct pg_conn *conn, char ret[PG_HISTORY_TEXT]);
+/* The writer has a new connection. */
+int pg_history_meet(struct store_pg *s);
+/* Any other connection: STORE_BUSY while the writer is not sure of that server. */
+int pg_history_ask(struct store_pg *s, struct pg_conn *conn);
+bool pg_history_is(struct store_pg *s, const char *history);
+bool pg_is_sure(struct store_pg *s);
+/* Goes on with it, on the writer: STORE_OK when this node is sure, STORE_BUSY while it is not. */
+int pg_history_settle(struct store_pg *s);
+/* Clients have seen what the store has not: the epoch is raised, and this node ends. */
+int pg_tail_is_lost(struct store_pg *s, const char *why);
+/* The published view; false: there is none. */
+bool pg_watch_view(struct store_pg *s, struct store_view *ret);
+
+int pg_raise(struct pg_conn *conn, int64_t given); /* the epoch, above a number that was given */
+
 /* store_pg_place.c */
 int pg_place_take(struct store_pg *s, const char *dir, char ret_error[STORE_ERROR_TEXT]);
 
 /* store_pg_commit.c */
 int pg_commit(void *store, const struct batch *batch);
 int pg_writer_open(struct store_pg *s); /* connects again if need be, and ends what was before */
+int pg_read_back(struct store_pg *s, int64_t *ret); /* nodes.batch, as it is on every disk */
+int pg_commit_again(struct store_pg *s, const struct batch *batch, uint64_t n);
+int pg_say_fenced(struct store_pg *s, const char *why);
 
 /* Asks inside the batch's transaction: carries out first what is queued. */
 int pg_ask_within(struct store_pg *s, struct pg_call *c, PGresult **ret);

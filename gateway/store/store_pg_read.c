@@ -155,6 +155,19 @@ static int pg_ask_tasks(struct pg_reader *r, const struct query *q, struct answe
     return pg_list_tasks(&c, q, ret);
 }
 
+static int pg_ask_owned(struct pg_reader *r, const struct query *q, struct answer *ret)
+{
+    struct pg_call c;
+    enum pg_stmt stmt = q->live ? PG_ASK_OWNED_LIVE : PG_ASK_OWNED;
+    pg_begin(&c, &r->conn, q->key.p ? stmt : PG_ASK_OWNED_NEWEST);
+    pg_text(&c, q->owner);
+    if (q->key.p) {
+        pg_text(&c, q->key);
+        pg_int(&c, pg_rows_wanted(q));
+    }
+    return pg_list_tasks(&c, q, ret);
+}
+
 static int pg_ask_results(struct pg_reader *r, const struct query *q, struct answer *ret)
 {
     struct pg_call c;
@@ -482,6 +495,7 @@ static int pg_dispatch(struct pg_reader *r, const struct query *q, struct answer
     case QUERY_TASK: return pg_ask_task(r, q, ret);
     case QUERY_KEY: return pg_ask_key(r, q, ret);
     case QUERY_TASKS: return pg_ask_tasks(r, q, ret);
+    case QUERY_OWNED: return pg_ask_owned(r, q, ret);
     case QUERY_MESSAGES: return pg_ask_messages(r, q, ret);
     case QUERY_PATH: return pg_ask_path(r, q, ret);
     case QUERY_TURN: return pg_ask_turn(r, q, ret);
@@ -514,11 +528,19 @@ static int pg_dispatch(struct pg_reader *r, const struct query *q, struct answer
 static int reader_ready(struct pg_reader *r)
 {
     int64_t generation = atomic_load(&r->store->generation);
+    if (!pg_is_sure(r->store)) {
+        snprintf(r->conn.error, sizeof r->conn.error, "the server is another one than before");
+        return STORE_IO;
+    }
     if (pg_conn_is_open(&r->conn) && r->conn.generation == generation)
         return STORE_OK;
     pg_conn_close(&r->conn);
     if (!pg_conn_open(&r->conn, &r->store->o, r->store->name))
         return STORE_IO;
+    if (pg_history_ask(r->store, &r->conn) < 0) {
+        pg_conn_close(&r->conn);
+        return STORE_IO;
+    }
     r->conn.generation = generation;
     return STORE_OK;
 }

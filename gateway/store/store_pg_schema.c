@@ -132,11 +132,20 @@ static const char script_6[] =
 static const char script_5[] =
     "ALTER TABLE cluster ADD COLUMN IF NOT EXISTS history bytea NOT NULL DEFAULT '';";
 
+/* An owner's tasks of all conversations, for who watches their events. */
+static const char script_7[] =
+    "CREATE INDEX IF NOT EXISTS tasks_of_owner ON tasks (owner, task_id);";
+
+/* The one that a node has said it is on. */
+static const char script_8[] =
+    "ALTER TABLE nodes ADD COLUMN IF NOT EXISTS history bytea NOT NULL DEFAULT '';";
+
 struct script {
     const char *tables, *indexes; /* NULL: none */
 };
-static const struct script scripts[] = {
-    {script_1, indexes_1}, {script_2, NULL}, {script_3, NULL}, {script_6, NULL}, {script_5, NULL}};
+static const struct script scripts[] = {{script_1, indexes_1}, {script_2, NULL}, {script_3, NULL},
+                                        {script_6, NULL},      {script_5, NULL}, {script_7, NULL},
+                                        {script_8, NULL}};
 
 /* --- columns ---------------------------------------------------------------------------------- */
 

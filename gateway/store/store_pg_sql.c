@@ -90,6 +90,9 @@ _Static_assert(TASK_ROW_BYTES == 1024, "file_record_cost");
 #define USAGE_ADD "ON CONFLICT (owner) DO UPDATE SET bytes = usage.bytes + excluded.bytes"
 #define GARBAGE_WHOLE "ON CONFLICT (task_key) DO UPDATE SET keeps_record = 0"
 
+#define HISTORY                                                                                       \
+    "(SELECT convert_to(system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8), " \
+    "'UTF8') FROM pg_control_system())"
 #define NOW_MS "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 #define CHUNKS(table, name)                                                        \
     "SELECT t.size, c.place, c.bytes FROM " table " t LEFT JOIN file_chunks c ON " \
@@ -133,32 +136,42 @@ static const char *const texts[PG_COUNT] = {
                           "RETURNING last_number",
     /* A promoted standby's log has a timeline of its own; pg_control_checkpoint would show the old
      * one until its next checkpoint. */
-    [PG_HISTORY] =
+    [PG_HISTORY] = "SELECT " HISTORY,
+    [PG_HISTORY_NOTE] =
         "UPDATE cluster c SET history = n.history, "
         "store_epoch = CASE WHEN n.kept THEN c.store_epoch ELSE n.number END, "
         "last_number = CASE WHEN n.kept THEN c.last_number ELSE n.number END FROM "
         "(SELECT h.history, k.history = '' OR ? = 1 AS kept, greatest(k.last_number + 1, "
         "extract(epoch FROM clock_timestamp())::bigint - 1735689600) AS number FROM cluster k, "
-        "(SELECT convert_to(system_identifier || '/' || left(pg_walfile_name("
-        "pg_current_wal_lsn()), 8), 'UTF8') AS history FROM pg_control_system()) h) n "
+        "(SELECT " HISTORY " AS history) h) n "
         "WHERE c.history <> n.history RETURNING CASE WHEN n.kept THEN 0 ELSE n.number END",
+    [PG_HISTORY_OF_NODE] = "UPDATE nodes SET history = ? WHERE incarnation = ? AND life = ?",
+    [PG_HISTORY_KEEP] = "UPDATE cluster SET history = ?, last_number = greatest(last_number, ?), "
+                        "store_epoch = greatest(store_epoch, ?)",
+    /* One of an older program says nothing, and is not waited for. */
+    [PG_UNCONFIRMED] = "SELECT count(*) FROM nodes WHERE state < 2 AND history NOT IN ('', ?)",
+    [PG_INCARNATIONS] = "SELECT incarnation FROM nodes",
+    [PG_SLOT_MOVED] = "SELECT moved FROM slots WHERE slot = ?",
+    [PG_ROW_EXISTS] = "SELECT 1 FROM nodes WHERE incarnation = ? AND life = ?",
+    /* The parameter is a number that was given, as somebody knows. */
     [PG_REWOUND] =
         "UPDATE cluster SET last_number = n.number, store_epoch = n.number FROM "
-        "(SELECT greatest(last_number + 1, extract(epoch FROM clock_timestamp())::bigint "
+        "(SELECT greatest(last_number + 1, ? + 1, extract(epoch FROM clock_timestamp())::bigint "
         "- 1735689600) AS number FROM cluster) n",
     [PG_NODES] =
         "SELECT n.incarnation, n.node, n.place, n.newest_id, b.beat, n.state, n.life, n.link, "
-        "n.version, (SELECT store_epoch FROM cluster) FROM nodes n JOIN beats b ON b.incarnation = n.incarnation "
+        "n.version, (SELECT store_epoch FROM cluster), n.history FROM nodes n JOIN beats b ON b.incarnation = n.incarnation "
         "ORDER BY n.incarnation LIMIT 65",
-    [PG_NODE_DEAD] = "UPDATE nodes SET state = 2 WHERE incarnation = ? AND state < 2 RETURNING 1",
+    [PG_NODE_DEAD] = "UPDATE nodes SET state = 2 WHERE incarnation = ? AND state < 2 "
+                     "RETURNING (history NOT IN ('', ?))::int",
     [PG_BEAT_DEAD] =
         "UPDATE beats SET dead = 1 WHERE incarnation = ? AND beat = ? AND dead = 0 RETURNING 1",
     [PG_NODE_HOLD] = "SELECT 1 FROM nodes WHERE incarnation = ? AND state = 2 FOR UPDATE",
     [PG_NODE_FORGET] = "DELETE FROM nodes WHERE incarnation = ?",
     [PG_BEAT_FORGET] = "DELETE FROM beats WHERE incarnation = ?",
     [PG_NODE_NEW] =
-        "INSERT INTO nodes (incarnation, node, life, place, batch, newest_id, state, version) "
-        "VALUES (?, ?, ?, ?, 0, ?, ?, ?)",
+        "INSERT INTO nodes (incarnation, node, life, place, batch, newest_id, state, version, history) "
+        "VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?)",
     [PG_NODE_LINK] = "UPDATE nodes SET link = ? WHERE incarnation = ? AND life = ?",
     [PG_NODE_GOES] = "UPDATE nodes SET state = 1 WHERE incarnation = ? AND life = ? AND state = 0",
     [PG_BEAT_NEW] = "INSERT INTO beats (incarnation, beat, dead) VALUES (?, 0, 0)",
@@ -404,6 +417,12 @@ static const char *const texts[PG_COUNT] = {
                             " AND t.status = ?" TURNS LIMITED("t.task_id DESC"),
     [PG_ASK_TASKS_LIVE] = "SELECT " BRIEF " FROM tasks t WHERE t.status < 2 AND " IN_CONVERSATION
                           " AND t.status = ?" TURNS LIMITED("t.task_id DESC"),
+    [PG_ASK_OWNED] =
+        "SELECT " BRIEF " FROM tasks t WHERE t.owner = ? AND t.task_id >= ?" LIMITED("t.task_id"),
+    [PG_ASK_OWNED_LIVE] = "SELECT " BRIEF " FROM tasks t WHERE t.status < 2 AND t.owner = ? AND "
+                          "t.task_id >= ?" LIMITED("t.task_id"),
+    [PG_ASK_OWNED_NEWEST] =
+        "SELECT " BRIEF " FROM tasks t WHERE t.owner = ? ORDER BY t.task_id DESC LIMIT 1",
     [PG_ASK_RESULTS] =
         WITHIN(FULL, FULL_SIZE,
                "FROM tasks t" WITH_INPUT

@@ -61,3 +61,15 @@ int pg_view_read(struct pg_conn *conn, struct store_view *view, char names[STORE
     int status = view_nodes(conn, view, names);
     return status < 0 ? status : view_slots(conn, view, last_moved);
 }
+
+int pg_unconfirmed(struct pg_conn *conn, const char *history, int64_t *ret)
+{
+    struct pg_call c;
+    PGresult *r;
+    pg_begin(&c, conn, PG_UNCONFIRMED);
+    pg_text(&c, str_of(history));
+    int status = pg_ask(&c, &r);
+    *ret = status == STORE_OK ? pg_col_int(r, 0, 0) : 1;
+    PQclear(r);
+    return status;
+}

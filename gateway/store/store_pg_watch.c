@@ -30,6 +30,7 @@ struct pg_watch {
     struct store_view now;
     char names[STORE_NODES_MAX][48]; /* of the connections of now's nodes */
     int64_t last_moved;
+    char history[PG_HISTORY_TEXT]; /* of conn's server */
     struct watched watched[STORE_NODES_MAX];
     size_t n_watched;
     bool fails;       /* the last one */
@@ -46,7 +47,7 @@ struct pg_watch {
     void *arg;
     struct store_view view;
     struct slots release;
-    bool releases, tells_link, tells_leaving;
+    bool releases, tells_link, tells_leaving, has_left;
     char link[NODE_LINK_TEXT];
     atomic_bool turned, begun; /* begun: the loop has turned at all */
     _Atomic uint64_t n_takeovers;
@@ -86,11 +87,20 @@ static int end_either(struct pg_watch *w, int status)
 
 /* --- slots ------------------------------------------------------------------------------------ */
 
+static void claim_note(struct store_pg *s, int64_t number, int64_t slot)
+{
+    uv_mutex_lock(&s->lock);
+    s->claimed = number;
+    s->claimed_slot = slot;
+    uv_mutex_unlock(&s->lock);
+}
+
 /* The newest id of any record is read behind the claim: whoever had the slots has written all. */
 static int claim(struct pg_watch *w, unsigned n)
 {
     struct pg_call c;
-    int64_t number = 0;
+    PGresult *r;
+    int64_t number = 0, slot = -1;
     int status = begin_alive(w);
     if (status == STORE_OK)
         status = pg_number_take(&w->conn, &number);
@@ -99,9 +109,13 @@ static int claim(struct pg_watch *w, unsigned n)
         pg_int(&c, w->s->incarnation);
         pg_int(&c, number);
         pg_int(&c, n);
-        status = pg_run(&c);
+        status = pg_ask(&c, &r);
+        slot = status == STORE_OK && PQntuples(r) > 0 ? pg_col_int(r, 0, 0) : -1;
+        PQclear(r);
     }
     status = end_either(w, status);
+    if (status == STORE_OK && slot >= 0)
+        claim_note(w->s, number, slot);
     return status < 0 ? status : pg_newest_read(&w->conn, w->now.newest_id);
 }
 
@@ -164,10 +178,14 @@ static int end_node(struct pg_watch *w, const struct watched *x)
         return status;
     pg_begin(&c, &w->conn, PG_NODE_DEAD);
     pg_int(&c, x->incarnation);
+    pg_text(&c, str_of(w->history));
     status = pg_ask(&c, &r);
     if (status == STORE_OK && PQntuples(r) == 0)
         status = STORE_NOT_FOUND;
+    bool unheard = status == STORE_OK && !w->s->o.replicated && pg_col_int(r, 0, 0) == 1;
     PQclear(r);
+    if (unheard) /* what it had may be lost, and it has not sent that again */
+        status = pg_raise(&w->conn, x->incarnation);
     if (status == STORE_OK) {
         pg_begin(&c, &w->conn, PG_BEAT_DEAD);
         pg_int(&c, x->incarnation);
@@ -337,41 +355,94 @@ static void watch_publish(struct pg_watch *w)
     uv_mutex_unlock(&w->lock);
 }
 
+/* On another server all is read again, and told again: it may have lost what it was told. */
+static int watch_connect(struct pg_watch *w)
+{
+    char history[PG_HISTORY_TEXT];
+    if (!pg_conn_open(&w->conn, &w->s->o, w->s->name))
+        return STORE_IO;
+    if (pg_history_read(&w->conn, history) < 0) {
+        pg_conn_close(&w->conn);
+        return STORE_IO;
+    }
+    if (strcmp(history, w->history) != 0 && w->history[0]) {
+        w->last_moved = -1;
+        uv_mutex_lock(&w->lock);
+        w->tells_link = w->tells_link || w->link[0] != 0;
+        w->tells_leaving = w->tells_leaving || w->has_left;
+        uv_mutex_unlock(&w->lock);
+    }
+    memcpy(w->history, history, sizeof history);
+    watch_anew(w);
+    return STORE_OK;
+}
+
+/* A row that is gone is the writer's to find out, who says why. */
+static int beat_unsure(struct pg_watch *w)
+{
+    struct pg_call c;
+    pg_begin(&c, &w->conn, PG_BEAT);
+    pg_int(&c, w->s->incarnation);
+    return pg_run(&c);
+}
+
+/* Its number first: what is read is not older. */
+static int ask_agreed(struct pg_watch *w)
+{
+    struct store_pg *s = w->s;
+    uint64_t asked = atomic_load(&s->asked) + 1;
+    int64_t n = 0;
+    if (atomic_load(&s->phase) != PG_WAITS)
+        return STORE_OK;
+    int status = pg_unconfirmed(&w->conn, w->history, &n);
+    if (status == STORE_OK)
+        status = pg_view_read(&w->conn, &w->now, w->names, &w->last_moved);
+    w->now.agreed = status == STORE_OK && n == 0 ? asked : 0;
+    return status;
+}
+
+static int act(struct pg_watch *w)
+{
+    bool sure = pg_is_sure(w->s);
+    int status = take_range(w);
+    if (status == STORE_OK)
+        status = watch_judge(w);
+    if (status == STORE_OK && sure)
+        status = release_some(w);
+    if (status == STORE_OK && sure)
+        status = claim_free(w);
+    if (status == STORE_OK)
+        status = tell_others(w);
+    return status;
+}
+
 static int round_within(struct pg_watch *w)
 {
     struct store_pg *s = w->s;
-    if (!pg_conn_is_open(&w->conn)) {
-        if (!pg_conn_open(&w->conn, &s->o, s->name))
-            return STORE_IO;
-        if (pg_history_check(s, &w->conn) < 0) {
-            pg_conn_close(&w->conn);
-            return STORE_IO;
-        }
-        watch_anew(w);
-    }
+    if (!pg_conn_is_open(&w->conn) && watch_connect(w) < 0)
+        return STORE_IO;
+    w->now.agreed = 0;
+    bool known = pg_history_is(s, w->history) && atomic_load(&s->phase) != PG_ASKS;
+    if (!pg_history_is(s, w->history))
+        atomic_store(&s->suspects, true); /* one of us is with another server */
     int64_t sent = pg_boot_ms();
     if (!atomic_exchange(&w->turned, false) && atomic_load(&w->begun))
         return STORE_OK; /* a loop that hangs is no sign of life; a long start is one */
     w->conn.warned = false;
-    int status = pg_beat_on(s, &w->conn);
+    int status = known ? pg_beat_on(s, &w->conn) : beat_unsure(w);
     if (status == STORE_OK && w->conn.warned) /* not where it was promised to be */
         status = STORE_BUSY;
     if (status < 0)
         return status;
-    s->beat_at = sent;
+    if (known && pg_is_sure(s))
+        s->beat_at = sent;
     if (sent - w->round_at > 2 * interval(w))
         watch_anew(w);
     status = pg_view_read(&w->conn, &w->now, w->names, &w->last_moved);
-    if (status == STORE_OK)
-        status = take_range(w);
-    if (status == STORE_OK)
-        status = watch_judge(w);
-    if (status == STORE_OK)
-        status = release_some(w);
-    if (status == STORE_OK)
-        status = claim_free(w);
-    if (status == STORE_OK)
-        status = tell_others(w);
+    if (status == STORE_OK && known)
+        status = ask_agreed(w);
+    if (status == STORE_OK && known)
+        status = act(w);
     w->round_at = sent;
     rescue_some(w);
     return status;
@@ -417,7 +488,7 @@ static void watch_begin(struct store_pg *s)
     atomic_store(&w->turned, true);
     ASSERT(uv_mutex_init(&w->lock) == 0 && uv_cond_init(&w->wake) == 0);
     s->watch = w;
-    if (pg_conn_open(&w->conn, &s->o, s->name) && pg_history_check(s, &w->conn) == STORE_OK &&
+    if (watch_connect(w) == STORE_OK &&
         pg_view_read(&w->conn, &w->now, w->names, &w->last_moved) == STORE_OK)
         w->view = w->now;
     ASSERT(uv_thread_create(&w->thread, watch_run, w) == 0);
@@ -472,20 +543,22 @@ void store_pg_view(struct store_pg *store, struct store_view *ret)
     uv_mutex_unlock(&store->watch->lock);
 }
 
-int64_t store_pg_incarnation(const struct store_pg *store)
+bool pg_watch_view(struct store_pg *s, struct store_view *ret)
 {
-    return store->incarnation;
+    if (s->watch)
+        store_pg_view(s, ret);
+    return s->watch != NULL;
 }
 
-msec_t store_pg_lease_left(const struct store_pg *store)
+void store_pg_agreed(struct store_pg *store, uint64_t agreed)
 {
-    msec_t left = store->beat_at + pg_lease_ms(store) * 8 / 10 - pg_boot_ms();
-    return left > 0 && !atomic_load(&store->fenced) ? left : 0;
-}
-
-bool store_pg_is_trusted(const struct store_pg *store)
-{
-    return store->watch ? store_pg_lease_left(store) > 0 : !atomic_load(&store->fenced);
+    int waits = PG_WAITS;
+    if (agreed != atomic_load(&store->asked) + 1 ||
+        !atomic_compare_exchange_strong(&store->phase, &waits, PG_SURE))
+        return;
+    uv_mutex_lock(&store->watch->lock);
+    uv_cond_signal(&store->watch->wake); /* a sign of life is trusted from now on */
+    uv_mutex_unlock(&store->watch->lock);
 }
 
 uint64_t store_pg_takeovers(const struct store_pg *store)
@@ -507,7 +580,7 @@ void store_pg_leave(struct store_pg *store)
 {
     struct pg_watch *w = store->watch;
     uv_mutex_lock(&w->lock);
-    w->tells_leaving = true;
+    w->tells_leaving = w->has_left = true;
     uv_cond_signal(&w->wake);
     uv_mutex_unlock(&w->lock);
 }

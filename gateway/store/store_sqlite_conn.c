@@ -318,6 +318,13 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_ASK_TASKS_LIVE] =
         "SELECT " BRIEF " FROM tasks t INDEXED BY tasks_live_in WHERE "
         "t.status < 2 AND " IN_CONVERSATION " AND t.status = ?4" TURNS("?5") NEWEST_FIRST,
+    [STMT_ASK_OWNED] = "SELECT " BRIEF " FROM tasks t INDEXED BY tasks_of_owner "
+                       "WHERE t.owner = ? AND t.task_id >= ? ORDER BY t.task_id",
+    [STMT_ASK_OWNED_LIVE] =
+        "SELECT " BRIEF " FROM tasks t INDEXED BY tasks_live_in WHERE t.status < 2 AND "
+        "t.owner = ? AND t.task_id >= ? ORDER BY t.task_id",
+    [STMT_ASK_OWNED_NEWEST] = "SELECT " BRIEF " FROM tasks t INDEXED BY tasks_of_owner "
+                              "WHERE t.owner = ? ORDER BY t.task_id DESC LIMIT 1",
     [STMT_ASK_RESULTS] =
         "SELECT " FULL " FROM tasks t INDEXED BY tasks_results" WITH_INPUT
         "WHERE t.type = 1 AND t.status >= 2 AND t.acked = 0 AND " IN_CONVERSATION NEWEST_FIRST,

@@ -184,6 +184,16 @@ static int ask_tasks(struct sql_reader *r, const struct query *q, struct answer 
     return sqlite_list_tasks(&c, q, ret);
 }
 
+static int ask_owned(struct sql_reader *r, const struct query *q, struct answer *ret)
+{
+    enum stmt stmt = q->live ? STMT_ASK_OWNED_LIVE : STMT_ASK_OWNED;
+    struct sql_call c = sql_begin(&r->conn, q->key.p ? stmt : STMT_ASK_OWNED_NEWEST);
+    sql_text(&c, q->owner);
+    if (q->key.p)
+        sql_text(&c, q->key);
+    return sqlite_list_tasks(&c, q, ret);
+}
+
 static int ask_results(struct sql_reader *r, const struct query *q, struct answer *ret)
 {
     struct sql_call c = sql_begin(&r->conn, STMT_ASK_RESULTS);
@@ -534,6 +544,7 @@ static int sql_ask(struct sql_reader *r, const struct query *q, struct answer *r
     case QUERY_TASK: return ask_task(r, q, ret);
     case QUERY_KEY: return sql_ask_key(r, q, ret);
     case QUERY_TASKS: return ask_tasks(r, q, ret);
+    case QUERY_OWNED: return ask_owned(r, q, ret);
     case QUERY_MESSAGES: return ask_messages(r, q, ret);
     case QUERY_PATH: return sqlite_ask_path(r, q, ret);
     case QUERY_TURN: return sqlite_ask_turn(r, q, ret);

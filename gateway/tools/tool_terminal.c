@@ -156,10 +156,17 @@ static void terminal_finish(struct tool_job *job, bool good, struct buf *output)
     buf_done(output);
 }
 
+/* With any status: it did what it does.  One that was killed, or is lost, did not, or nobody
+ * knows. */
+static bool ended_itself(const struct process *p)
+{
+    return p->status.state == KEEP_EXITED && p->status.exit_code >= 0;
+}
+
 static void put_error(const struct process *p, struct buf *out)
 {
     struct buf text = {0};
-    if (p->status.state == KEEP_EXITED && p->status.exit_code >= 0) {
+    if (ended_itself(p)) {
         js_put_field(out, "error", STR_NULL);
         return;
     }
@@ -210,7 +217,7 @@ static void tell_output(struct tool_job *job, const struct process *p)
         js_put_field(&out, "note", STR(LEFT_RUNNING));
     buf_putc(&out, '}');
     buf_done(&text);
-    terminal_finish(job, true, &out);
+    terminal_finish(job, ended_itself(p), &out);
 }
 
 static void tell_start(struct tool_job *job, const struct process *p)
@@ -365,6 +372,12 @@ static struct tool_job *terminal_attach(const struct tool *tool, const struct to
     return job;
 }
 
+static const char *terminal_place(const struct tool *tool)
+{
+    const struct terminal *t = tool->settings;
+    return processes_place(t->processes);
+}
+
 static void terminal_leave(struct tool_job *job)
 {
     list_remove(&job->waiter.node);
@@ -443,6 +456,7 @@ void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *l
         .leave = terminal_leave,
         .again = TOOL_ATTACH,
         .attach = terminal_attach,
+        .place = terminal_place,
         .asks = asks,
         .settings = t};
     tool_process_init(t);

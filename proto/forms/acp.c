@@ -184,6 +184,24 @@ void acp_prompt(struct acp *a, struct str input, struct str recap, struct str fi
         acp_take_files(a, files);
 }
 
+void acp_go_on(struct acp *a, struct str input, struct str recap, struct str files,
+               struct str answer)
+{
+    bool waits = a->waits_for_files;
+    a->turn = ACP_RUNNING;
+    a->whole = true;
+    buf_putstr(&a->input, input);
+    buf_putstr(&a->recap, recap);
+    acp_keep_answer(a, answer);
+    a->waits_for_files = true;
+    if (files.p && waits)
+        acp_take_files(a, files);
+    else if (!waits) {
+        a->waits_for_files = false;
+        buf_putstr(&a->files, files);
+    }
+}
+
 void acp_take_files(struct acp *a, struct str files)
 {
     if (a->turn != ACP_RUNNING || !a->waits_for_files)
@@ -344,6 +362,22 @@ static struct str slice(const struct js_doc *doc, uint32_t params, struct str te
     return (struct str){text.p, n};
 }
 
+/* An earlier client has begun to write it: the same text is there, or nobody knows. */
+static const char *acp_written(struct acp *a, const char *path, struct str content)
+{
+    struct buf there = {0};
+    const char *why = a->o.files->read(a->o.files_arg, path, &there);
+    a->is_unknown = why || !str_eq(buf_str(&there), content);
+    buf_done(&there);
+    return a->is_unknown ? ACP_UNKNOWN : NULL;
+}
+
+static const char *acp_write_file(struct acp *a, const char *path, struct str content)
+{
+    return a->again ? acp_written(a, path, content)
+                    : a->o.files->write(a->o.files_arg, path, content);
+}
+
 static void acp_file(struct acp *a, uint32_t id, uint32_t params, bool writes)
 {
     const struct js_doc *doc = &a->doc;
@@ -357,11 +391,11 @@ static void acp_file(struct acp *a, uint32_t id, uint32_t params, bool writes)
         return;
     }
     if (writes)
-        why = a->o.files->write(a->o.files_arg, path.p, say_text(doc, content, &a->more));
+        why = acp_write_file(a, path.p, say_text(doc, content, &a->more));
     else
         why = a->o.files->read(a->o.files_arg, path.p, &read);
     if (why) {
-        acp_refuse(a, id, ACP_NOT_FOUND, why);
+        acp_refuse(a, id, a->is_unknown ? RPC_FAILED : ACP_NOT_FOUND, why);
     } else {
         acp_put_id(a, id);
         js_put_raw(&a->out, "result", STR("{"));
@@ -372,12 +406,24 @@ static void acp_file(struct acp *a, uint32_t id, uint32_t params, bool writes)
     buf_done(&read);
 }
 
+static bool has_effect(const struct js_doc *doc, uint32_t method)
+{
+    static const char *const methods[] = {"fs/write_text_file", "terminal/create", "terminal/kill",
+                                          "terminal/release"};
+    for (size_t i = 0; i < countof(methods); i++)
+        if (js_is(doc, method, methods[i]))
+            return true;
+    return false;
+}
+
 static void on_request(struct acp *a, uint32_t id, uint32_t method)
 {
     const struct js_doc *doc = &a->doc;
     uint32_t params = js_get(doc, 0, "params");
     bool is_object = params && js_type(doc, params) == JS_OBJECT;
-    if (is_object && js_is(doc, method, "session/request_permission"))
+    if (a->holds && has_effect(doc, method))
+        a->effect_waits = true;
+    else if (is_object && js_is(doc, method, "session/request_permission"))
         acp_permission(a, id, params);
     else if (is_object && a->o.files && js_is(doc, method, "fs/read_text_file"))
         acp_file(a, id, params, false);
@@ -428,6 +474,16 @@ void acp_take(struct acp *a, struct str line)
         buf_done(&a->text);
     if (a->more.cap > KEEP_BYTES)
         buf_done(&a->more);
+}
+
+void acp_do(struct acp *a, struct str line, bool again)
+{
+    bool holds = a->holds;
+    a->holds = a->effect_waits = a->is_unknown = false;
+    a->again = again;
+    acp_take(a, line);
+    a->again = false;
+    a->holds = holds;
 }
 
 void acp_lost(struct acp *a, struct str why)

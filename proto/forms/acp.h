@@ -14,6 +14,11 @@
  * Requests: a permission is asked of the user; files go through struct acp_files, terminals through
  *           struct acp_terminals; every other request is refused at once, since the program waits
  *           for ever.
+ * Effects:  while `holds` is set, a request that writes a file, or makes or ends a terminal, is
+ *           left as it is: `effect_waits` says so, and the caller gives the line to acp_do when it
+ *           may begin.
+ * State:    what must be known again of a turn by another client of the same program is one JSON
+ *           object (acp_put_state); the rest, its prompt and what was answered, comes by acp_go_on.
  * Thread:   any; one at a time.
  * Owns:     its buffers; acp_done frees them.  The options' texts must outlive it.
  * Errors:   `broken` says that the program is of no use any more.  Texts of the program's errors
@@ -41,6 +46,7 @@ struct acp_command {
     size_t n_argv, n_env;
     char *cwd;           /* NULL: the session's */
     size_t output_bytes; /* of its output, the last ones are kept */
+    bool again;          /* maybe an earlier client has begun it */
 };
 
 /* How a command has ended: a code, or a signal ("SIGTERM"). */
@@ -75,7 +81,7 @@ struct acp_options {
 
 enum acp_turn { ACP_IDLE, ACP_RUNNING, ACP_DONE, ACP_FAILED };
 
-/* The answer that our one open request of ours will bring. */
+/* The answer that our one open request of ours will bring.  States have these numbers. */
 enum acp_awaits {
     ACP_AWAITS_NOTHING,
     ACP_AWAITS_INITIALIZE,
@@ -105,6 +111,10 @@ struct acp {
     bool resumed; /* the session knows what was before */
     bool broken;
     bool waits_for_files; /* the turn has begun, and its prompt is not sent */
+    bool holds;           /* the caller's */
+    bool effect_waits;
+    bool again;      /* in acp_do */
+    bool is_unknown; /* what acp_do did: nobody knows whether it took effect */
 
     enum acp_turn turn;
     bool cancelled; /* by us */
@@ -137,10 +147,17 @@ void acp_open(struct acp *a, const struct acp_options *o, struct str session);
 void acp_prompt(struct acp *a, struct str input, struct str recap, struct str files);
 void acp_take_files(struct acp *a, struct str files); /* nothing, when no prompt waits for them */
 void acp_take(struct acp *a, struct str line);
+/* Carries out the request that waits.  again: an earlier client has begun to; what may be done
+ * twice is done, and what is seen to be done is told so. */
+void acp_do(struct acp *a, struct str line, bool again);
 /* The program has ended: so has a turn that was not over. */
 void acp_lost(struct acp *a, struct str why);
 /* A line {"type":"input",…} of section 8. */
 void acp_answer(struct acp *a, struct str line);
+/* The same in two steps: what the program is told, for a caller that cannot tell it at once, and
+ * that this permission is over.  False: the line answers none that is open. */
+bool acp_put_answer(struct acp *a, struct str line, struct buf *out, unsigned *ret_number);
+void acp_answered(struct acp *a, unsigned number);
 /* Asks the program to end its turn, and answers what it has asked.  False: it cannot be asked now,
  * and is broken. */
 bool acp_cancel(struct acp *a);
@@ -148,11 +165,22 @@ bool acp_cancel(struct acp *a);
 void acp_terminal_ended(struct acp *a, unsigned number);
 void acp_done(struct acp *a);
 
+/* Appends the members of its state to an object. */
+void acp_put_state(const struct acp *a, struct buf *out);
+/* In place of acp_open, for a program that is in the midst of a turn.  False: that is no state;
+ * then only acp_done is left. */
+bool acp_take_state(struct acp *a, const struct acp_options *o, const struct js_doc *doc,
+                    uint32_t object);
+/* After acp_take_state: what acp_prompt was given, and what was said since the last call. */
+void acp_go_on(struct acp *a, struct str input, struct str recap, struct str files,
+               struct str answer);
+
 /* Errors of JSON-RPC, and of the protocol. */
 #define RPC_NO_METHOD -32601
 #define RPC_BAD_PARAMS -32602
 #define RPC_FAILED -32603
 #define ACP_NOT_FOUND -32002
+#define ACP_UNKNOWN "the gateway restarted while this ran; whether it took effect is unknown"
 
 /* Between acp.c and its parts: params are nodes of doc; more is what else is known of a call, an
  * update or a permission's toolCall, 0 for nothing. */
@@ -167,5 +195,6 @@ void acp_refuse(struct acp *a, uint32_t id, int code, const char *why);
 bool acp_terminal(struct acp *a, uint32_t id, uint32_t params,
                   uint32_t method); /* false: it is no request of theirs */
 void acp_terminals_done(struct acp *a);
+void acp_keep_answer(struct acp *a, struct str text);
 
 #endif

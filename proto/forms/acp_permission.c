@@ -53,13 +53,13 @@ static void ask(struct acp *a, unsigned number, uint32_t call, uint32_t options)
     buf_done(&name);
 }
 
-static void put_outcome(struct acp *a, struct str option_id)
+static void put_outcome(struct str option_id, struct buf *out)
 {
-    js_put_raw(&a->out, "result", STR("{\"outcome\":{"));
-    js_put_field(&a->out, "outcome", option_id.p ? STR("selected") : STR("cancelled"));
+    js_put_raw(out, "result", STR("{\"outcome\":{"));
+    js_put_field(out, "outcome", option_id.p ? STR("selected") : STR("cancelled"));
     if (option_id.p)
-        js_put_field(&a->out, "optionId", option_id);
-    buf_puts(&a->out, "}}}\n");
+        js_put_field(out, "optionId", option_id);
+    buf_puts(out, "}}}\n");
 }
 
 void acp_permission(struct acp *a, uint32_t id, uint32_t params)
@@ -70,7 +70,7 @@ void acp_permission(struct acp *a, uint32_t id, uint32_t params)
         options = 0;
     if (a->awaits != ACP_AWAITS_PROMPT || a->cancelled || a->n_permissions == ACP_PERMISSIONS) {
         acp_put_id(a, id);
-        put_outcome(a, STR_NULL);
+        put_outcome(STR_NULL, &a->out);
         return;
     }
     struct acp_permission *p = &a->permissions[a->n_permissions++];
@@ -96,18 +96,19 @@ static void permission_drop(struct acp *a, size_t at)
 }
 
 /* option_id STR_NULL: it was cancelled. */
-static void permission_settle(struct acp *a, size_t at, struct str option_id)
+static void put_settled(const struct acp_permission *p, struct str option_id, struct buf *out)
 {
-    buf_puts(&a->out, "{\"jsonrpc\":\"2.0\"");
-    js_put_raw(&a->out, "id", buf_str(&a->permissions[at].id));
-    put_outcome(a, option_id);
-    permission_drop(a, at);
+    buf_puts(out, "{\"jsonrpc\":\"2.0\"");
+    js_put_raw(out, "id", buf_str(&p->id));
+    put_outcome(option_id, out);
 }
 
 void acp_cancel_permissions(struct acp *a)
 {
-    while (a->n_permissions)
-        permission_settle(a, 0, STR_NULL);
+    while (a->n_permissions) {
+        put_settled(&a->permissions[0], STR_NULL, &a->out);
+        permission_drop(a, 0);
+    }
 }
 
 /* The id of the first option of that kind. */
@@ -129,26 +130,50 @@ static struct str choose(const struct js_doc *options, bool allows, struct buf *
     return once.p ? once : find_kind(options, "reject_always", scratch);
 }
 
-void acp_answer(struct acp *a, struct str line)
+/* The permission that the line in doc answers; n_permissions: none that is open. */
+static size_t find_asked(const struct acp *a)
 {
-    struct js_doc *doc = &a->doc, *options = &a->other;
     char input_id[32];
     size_t at = 0;
-    if (!js_parse(doc, line.p, line.n, JS_AGENT))
-        return;
-    uint32_t id = js_get(doc, 0, "input_id"), answer = js_get(doc, 0, "answer");
+    uint32_t id = js_get(&a->doc, 0, "input_id");
     for (; at < a->n_permissions; at++) {
         snprintf(input_id, sizeof input_id, "permission-%u", a->permissions[at].number);
-        if (id && js_is(doc, id, input_id))
+        if (id && js_is(&a->doc, id, input_id))
             break;
     }
+    return at;
+}
+
+bool acp_put_answer(struct acp *a, struct str line, struct buf *out, unsigned *ret_number)
+{
+    struct js_doc *doc = &a->doc, *options = &a->other;
+    if (!js_parse(doc, line.p, line.n, JS_AGENT))
+        return false;
+    size_t at = find_asked(a);
+    uint32_t answer = js_get(doc, 0, "answer");
     if (at == a->n_permissions || !answer)
-        return;
+        return false;
     struct str json = buf_str(&a->permissions[at].options), chosen = STR_NULL;
     enum js_type type = js_type(doc, answer);
     if (type == JS_STRING)
         chosen = say_text(doc, answer, &a->text);
     else if ((type == JS_TRUE || type == JS_FALSE) && js_parse(options, json.p, json.n, JS_OURS))
         chosen = choose(options, type == JS_TRUE, &a->text);
-    permission_settle(a, at, chosen);
+    put_settled(&a->permissions[at], chosen, out);
+    *ret_number = a->permissions[at].number;
+    return true;
+}
+
+void acp_answered(struct acp *a, unsigned number)
+{
+    for (size_t at = 0; at < a->n_permissions; at++)
+        if (a->permissions[at].number == number)
+            permission_drop(a, at);
+}
+
+void acp_answer(struct acp *a, struct str line)
+{
+    unsigned number;
+    if (acp_put_answer(a, line, &a->out, &number))
+        acp_answered(a, number);
 }

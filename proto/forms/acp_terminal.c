@@ -93,7 +93,7 @@ static void free_texts(char **list)
 
 static void terminal_create(struct acp *a, uint32_t id, uint32_t params)
 {
-    struct acp_command command = {0};
+    struct acp_command command = {.again = a->again};
     char name[32];
     unsigned number = 0;
     if (!read_command(a, params, &command)) {

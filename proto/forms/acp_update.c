@@ -3,7 +3,7 @@
 
 /* --- texts ------------------------------------------------------------------------------------ */
 
-static void acp_keep_answer(struct acp *a, struct str text)
+void acp_keep_answer(struct acp *a, struct str text)
 {
     if (a->answer.len + text.n > MAX_OUTPUT)
         a->whole = false;

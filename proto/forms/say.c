@@ -133,7 +133,7 @@ void say_keep_output(struct say_calls *calls, struct str id, struct str output)
     calls->list[at].output = xstrdup(js_fit(output, SAY_TEXT));
 }
 
-static void call_add(struct say_calls *calls, struct str id, struct str name)
+void say_calls_add(struct say_calls *calls, struct str id, struct str name)
 {
     if (calls->n == SAY_CALLS)
         call_forget(calls, 0);
@@ -144,7 +144,7 @@ static void call_add(struct say_calls *calls, struct str id, struct str name)
 
 void say_call(struct buf *out, struct say_calls *calls, const struct say_tool *tool)
 {
-    call_add(calls, tool->id, tool->name);
+    say_calls_add(calls, tool->id, tool->name);
     say_begin(out, "tool_call");
     put_cut(out, "call_id", tool->id, SAY_NAME);
     put_cut(out, "name", tool->name.n ? tool->name : STR("tool"), SAY_NAME);
@@ -266,7 +266,7 @@ static bool call_take(struct say_calls *calls, const struct js_doc *doc, uint32_
     bool good = doc->nodes[pair].kids == 2 && second && js_type(doc, first) == JS_STRING &&
                 js_type(doc, second) == JS_STRING;
     if (good)
-        call_add(calls, say_text(doc, first, &id), say_text(doc, second, &name));
+        say_calls_add(calls, say_text(doc, first, &id), say_text(doc, second, &name));
     buf_done(&id);
     buf_done(&name);
     return good;

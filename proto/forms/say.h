@@ -66,6 +66,7 @@ void say_calls_done(struct say_calls *calls);
 
 /* The open calls as JSON, [["id","name"],…], and back, into calls that are zeroed.  False: that is
  * no such thing. */
+void say_calls_add(struct say_calls *calls, struct str id, struct str name); /* told before */
 void say_calls_put(const struct say_calls *calls, struct buf *out);
 bool say_calls_take(struct say_calls *calls, const struct js_doc *doc, uint32_t list);
 

@@ -26,7 +26,7 @@ scene("text, tools and questions stand in the order in which they came, also aft
   puppet.say("Good, new-backups it is.");
   puppet.exit();
   await chat.waitForStatus("completed");
-  const steps = ".turn .told > .answer, .turn .tool code, .turn .question .prompt";
+  const steps = ".turn .stretch > .answer, .turn .tool code, .turn .question .prompt";
   const right = ["I look.", "search", "There are two.", "Delete the old one?", "Gone. And the name?", "Which?", "Good, new-backups it is."];
   assert.deepEqual(await order(chat, steps), right);
   await chat.assertIsJournal();

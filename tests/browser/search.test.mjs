@@ -35,6 +35,7 @@ scene("what was said is found by its words, and stands there marked when one goe
   await page.fill("#search", "BASS rock");
   await page.waitForSelector("#found li");
   assert.deepEqual(await page.locator("#found mark").allTextContents(), ["Bass", "Rock"]);
+  assert.match(await chat.textOf("#found .snippet"), /^Gannets nest on Bass Rock\./, "without the marks of Markdown");
   await page.click("#found a");
   await page.waitForSelector(".turn[data-found]:has-text('Bass Rock')");
   assert.equal(await page.evaluate(() => CSS.highlights.get("found").size), 2);

@@ -69,6 +69,16 @@ scene("who may write by a link writes under a name, and the owner sees both", as
   await chat.page.waitForSelector(".turn[data-status=cancelled]");
 });
 
+scene("links and codes have the public address, where the operator gives one", async (its) => {
+  await its.reconfigure({ public_url: "https://chat.example.org/ask/" });
+  const { chat, puppet } = await its.asked();
+  assert.match(await shared(chat), /^https:\/\/chat\.example\.org\/ask\/#share=[\w.-]+$/);
+  await chat.page.keyboard.press("Escape");
+  await chat.page.click("#hand-over");
+  assert.match(await read(chat), /^https:\/\/chat\.example\.org\/ask\/#handover=[\w-]+$/);
+  puppet.exit();
+});
+
 scene("a part of a link is none", async (its) => {
   const chat = await its.chat({ hash: "#share=abc" });
   await chat.waitForText("This link is good no more", "#gone h1");

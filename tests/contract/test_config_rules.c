@@ -97,7 +97,7 @@ static void test_config_keys_must_fit_their_algorithm(void **state)
 #define KEPT "{'agents':[{'name':'a','kind':'exec','command':['x'],'keep_s':%d%s}]%s}"
 #define OVER_PG ",'store':{'kind':'postgres','url_file':'u'},'cluster':{'secret_file':'s'"
 #define NOT_KEPT \
-    "agents[0].keep_s: is for agents of kind exec that are kept, and whose tasks go on\n"
+    "agents[0].keep_s: is for agents of kind exec and acp that are kept, and whose tasks go on\n"
 
 /* Over PostgreSQL the next gateway may have to wait for the lease of the last one. */
 static void test_config_program_lives_until_its_gateway_can_come(void **state)
@@ -144,7 +144,7 @@ static void test_config_agents_must_fit_their_kind(void **state)
         {json("{'name':'a','kind':'http'}"), "agents[0].url: is missing\n"},
         {json("{'name':'a','kind':'source','after_restart':'continue'}"),
          "agents[0].after_restart: \"continue\" is for agents of kind react and http, and for those "
-         "of kind exec that are kept\n"},
+         "of kind exec and acp that are kept\n"},
         {json("{'name':'a','kind':'http','url':'http://x','after_restart':'continue'}"), ""},
         {json("{'name':'a','kind':'acp'}"), "agents[0].command: is missing: a program to run\n"},
         {json("{'name':'a','kind':'acp','command':['x'],'form':'text'}"),

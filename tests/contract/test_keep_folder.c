@@ -1,7 +1,9 @@
 /* The folder of a command: its ring against a naive model, its records as they were written. */
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "gateway/processes/keep_folder.h"
@@ -288,6 +290,91 @@ static void test_keep_lock_is_seen(void **state)
     assert_false(keep_is_locked(folder));
 }
 
+/* Happens once, while the lock is asked for: the flock below stands for that of the libc. */
+static void (*meanwhile)(void);
+static bool is_after; /* the question, not before it */
+
+int flock(int fd, int how)
+{
+    void (*now)(void) = meanwhile;
+    meanwhile = NULL;
+    if (now && !is_after)
+        now();
+    int result = (int)syscall(SYS_flock, fd, how);
+    int error = errno;
+    if (now && is_after)
+        now();
+    errno = error;
+    return result;
+}
+
+static int keeper_lock = -1;
+
+static void begin_keeping(void)
+{
+    keeper_lock = openat(folder, "lock", O_RDWR | O_CREAT, 0600);
+    assert_int_equal(syscall(SYS_flock, keeper_lock, LOCK_EX | LOCK_NB), 0);
+}
+
+static void say_that_it_runs(void)
+{
+    assert_true(keep_status_write(folder, &(struct keep_status){.keeper = getpid()}));
+}
+
+static void end_with_seven(void)
+{
+    assert_true(keep_status_write(
+        folder, &(struct keep_status){
+                    .state = KEEP_EXITED, .has_exit_code = true, .exit_code = 7, .ended_at = 1}));
+    close(keeper_lock);
+    keeper_lock = -1;
+}
+
+static void vanish(void)
+{
+    close(keeper_lock);
+    keeper_lock = -1;
+}
+
+static void test_keep_look_knows_each_state(void **state)
+{
+    struct keep_status status = {.exit_code = 3};
+    (void)state;
+    assert_int_equal(keep_look(folder, &status), KEEP_NEVER_BEGAN);
+    assert_int_equal(status.exit_code, 0);
+    begin_keeping();
+    assert_int_equal(keep_look(folder, &status), KEEP_YOUNG);
+    say_that_it_runs();
+    assert_int_equal(keep_look(folder, &status), KEEP_LIVES);
+    assert_int_equal(status.keeper, getpid());
+    vanish();
+    assert_int_equal(keep_look(folder, &status), KEEP_VANISHED);
+    end_with_seven();
+    assert_int_equal(keep_look(folder, &status), KEEP_ENDED);
+    assert_int_equal(status.exit_code, 7);
+    write_text("status", ""); /* damaged: it began */
+    assert_int_equal(keep_look(folder, &status), KEEP_VANISHED);
+}
+
+/* A keeper that ends while it is looked at is neither lost nor never began. */
+static void test_keep_look_misses_no_end(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        bool says = i & 1;
+        struct keep_status status;
+        (void)unlinkat(folder, "status", 0);
+        begin_keeping();
+        if (says)
+            say_that_it_runs();
+        is_after = i & 2;
+        meanwhile = end_with_seven;
+        assert_int_equal(keep_look(folder, &status), KEEP_ENDED);
+        assert_int_equal(status.exit_code, 7);
+        assert_null(meanwhile);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -302,6 +389,8 @@ int main(void)
         TEST(test_keep_records_that_are_damaged_read_as_none),
         TEST(test_keep_status_comes_back_as_it_was),
         TEST(test_keep_lock_is_seen),
+        TEST(test_keep_look_knows_each_state),
+        TEST(test_keep_look_misses_no_end),
     };
     if (!mkdtemp(base))
         return 1;

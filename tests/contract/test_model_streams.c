@@ -71,9 +71,26 @@ static void test_every_recording_gives_its_events(void **state)
     assert_true(n >= 60);
 }
 
+/* A hostile server could have each of its items moved before all others, for ever. */
+static void test_items_of_an_answer_are_bounded(void **state)
+{
+    struct buf bytes = {0};
+    (void)state;
+    for (int i = STREAM_MOST_ITEMS; i >= 0; i--)
+        buf_putf(&bytes,
+                 "data: {\"type\":\"response.output_item.done\",\"output_index\":%d,"
+                 "\"item\":{\"type\":\"x\"}}\n\n",
+                 i);
+    struct str seen = tape_play(TAPE_RESPONSES, 200, buf_str(&bytes), 1 << 16);
+    assert_true(str_eq(seen, STR("failed broke_off: an answer has more than 4096 items\n")));
+    buf_done(&bytes);
+    tape_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_items_of_an_answer_are_bounded),
         cmocka_unit_test(test_every_recording_gives_its_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

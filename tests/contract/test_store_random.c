@@ -339,6 +339,12 @@ static void compare_conversation(struct world *w, const char *owner, const char 
         q.before = kinds[i] == QUERY_CONVERSATIONS ? str_of(ANY(w, conversations)) : str_of(before);
         compare(w, q);
     }
+    struct query owned = {.kind = QUERY_OWNED,
+                          .owner = str_of(owner),
+                          .key = pick(w, 4) ? str_of(before) : STR_NULL,
+                          .limit = pick(w, 5)};
+    owned.live = owned.key.p && pick(w, 2);
+    compare(w, owned);
     struct query turn = {.kind = QUERY_TURN,
                          .owner = str_of(owner),
                          .conversation_id = str_of(conversation),

@@ -249,6 +249,44 @@ static void test_number_is_applied_once(void **state)
     assert_int_equal(assert_lines(ask(f, about(QUERY_TAILS, NULL, NULL)), 0, 7, 1, 4), 1);
 }
 
+/* QUERY_OWNED: of all conversations of one owner, by id. */
+static void test_owned_tasks_are_those_from_an_id_on(void **state)
+{
+    struct fixture *f = *state;
+    put_task(f, 1, "o", "c", "t1");
+    put_task(f, 2, "o", "d", "t3");
+    put_task(f, 3, "o", "b", "t2");
+    put_task(f, 4, "p", "c", "t4");
+    put_state(f, 3, (struct task_state){.status = STATUS_COMPLETED, .output = STR("long")});
+    commit(f);
+    struct query q = {.kind = QUERY_OWNED, .owner = STR("o"), .key = STR("t1"), .limit = 2};
+    struct answer *a = ask(f, q);
+    assert_int_equal(a->n_tasks, 2);
+    assert_true(a->more);
+    assert_str(a->tasks[0].task_id, "t1");
+    assert_str(a->tasks[1].task_id, "t2");
+    assert_str(a->tasks[1].conversation_id, "b");
+    assert_null(a->tasks[1].state.output.p); /* brief, as in lists */
+    q.key = STR("t2");
+    a = ask(f, q);
+    assert_int_equal(a->n_tasks, 2);
+    assert_false(a->more);
+    assert_str(a->tasks[1].task_id, "t3");
+    q.live = true;
+    a = ask(f, q);
+    assert_int_equal(a->n_tasks, 1);
+    assert_str(a->tasks[0].task_id, "t3");
+    q.key = STR("t4");
+    assert_int_equal(ask(f, q)->n_tasks, 0);
+    q = (struct query){.kind = QUERY_OWNED, .owner = STR("o")};
+    a = ask(f, q);
+    assert_int_equal(a->n_tasks, 1);
+    assert_false(a->more);
+    assert_str(a->tasks[0].task_id, "t3");
+    q.owner = STR("nobody");
+    assert_int_equal(ask(f, q)->n_tasks, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +300,7 @@ int main(void)
         EACH(test_a38_least_record_loads_with_nothing_made_up),
         EACH(test_revocations_are_kept_until_they_are_lifted),
         EACH(test_outbox_keeps_what_is_to_be_told),
+        EACH(test_owned_tasks_are_those_from_an_id_on),
         EACH(test_a39_result_stands_under_its_key_as_it_was),
     };
     return kit_run_all(tests, countof(tests));

@@ -30,6 +30,9 @@ POINTS = {"commit_before": 9, "commit_after": 9, "model_asked": 4, "model_said":
           "tool_after": 3, "tool_done": 3, "folder": 2, "keeper": 2, "dropped": 2}
 # The same in the start that follows a kill.
 REPAIR_POINTS = {"staged": 1, "repaired": 1, "again": 1, "attach": 1, "commit_before": 1, "commit_after": 1}
+# Behind these, and then again when the next start has looked at all commands, and no call was taken up yet.
+TWICE = ("folder", "keeper", "tool_before", "tool_after", "tool_done")
+ALL = "HOLDFAST_KILLS" in os.environ  # where everything runs
 
 WORDS = ["Let me ", "see. ", "And ", "then. "]
 
@@ -49,7 +52,7 @@ class Model:
         self.server.script = self.answer
 
     def command(self, name, n):
-        return f"echo {n} >> {self.folder}/{name}; sleep 0.0{n}"
+        return f"echo {n} >> {self.folder}/{name} && sleep 0.0{n}"
 
     def calls(self, turn, name):
         if name.startswith("child"):
@@ -156,7 +159,10 @@ class World:
         of = lambda what: [e for e in events if e["event"] == what]
         assert len(of("tool_call")) == len(of("tool_result")) == 6
         assert len(of("input_required")) == len(of("input_received")) == len(of("child")) == 1
-        assert not any(e["data"]["is_error"] for e in of("tool_result")), of("tool_result")
+        for result in (e["data"] for e in of("tool_result")):
+            assert not result["is_error"], result
+            if result["name"] == "terminal":
+                assert '"exit_code":0,"error":null' in result["output"], result
         for who, numbers in ((name, ["1", "2", "3"]), (f"child-of-{name}", ["7"])):
             with open(f"{self.model.folder}/{who}", encoding="utf-8") as file:
                 ran = sorted(file.read().split())
@@ -296,3 +302,22 @@ def test_a_death_in_the_repair_behind(world, point):
 
     one_round(world, end)
     assert status == [-9], "it never came there"
+
+
+@with_faults
+@pytest.mark.parametrize("point", TWICE if ALL else TWICE[:2])
+def test_a_death_behind_and_one_before_its_call_is_taken_up(world, point):
+    """The second gateway may find out what it likes about a command: the third decides by itself."""
+    world.gateway.stop()
+    by_its_own_hand(world, point, POINTS[point])
+    status = []
+
+    def end():
+        status.append(world.gateway.wait(WAIT_S))
+        world.gateway.environ = {"HOLDFAST_FAULT": "die_again:1"}
+        world.gateway.spawn()
+        world.gateway.environ = {}
+        status.append(world.gateway.wait(WAIT_S))
+
+    one_round(world, end)
+    assert status == [-9, -9], "it never came there"

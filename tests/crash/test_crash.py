@@ -2,16 +2,21 @@
 
 Each round: tasks that emit fast, one with a grandchild, one with a grandchild in a session of its
 own; clients that note every line to the byte; one request_key from two connections at once; cancels;
-edited messages and answers that are made again.
+edited messages and answers that are made again; files, whole and in pieces, and messages that name
+them; schedules that are due at once, later and again and again.
 Then the gateway is killed, started again on the same data, and asked for everything.
 
 HOLDFAST_SEED and HOLDFAST_CRASH_ROUNDS choose the run; the seed is printed.
 """
 
 import contextlib
+import hashlib
+import http.client
 import itertools
+import json
 import os
 import random
+import socket
 import threading
 import time
 
@@ -39,8 +44,12 @@ class Round:
         self.free = []        # task ids that may be run once more
         self.placed = {}      # task_id → how it came to its place in the conversation
         self.keyed = set()    # task ids that the key was answered with
+        self.files = {}       # file_id → its bytes: answered with 201
+        self.naming = {}      # task_id → the file that its message names
+        self.pieces = {}      # the key of an upload → its bytes, of which some were sent
+        self.schedules = {}   # schedule_id → the conversation of its tasks
         self.cancelled = set()  # of which a cancel was answered with 1
-        self.clients = []
+        self.clients, self.sockets = [], []
         self.failures = []
         self.lock = threading.Lock()
 
@@ -118,6 +127,103 @@ class Round:
                 else:
                     assert reply["code"] in ("conflict", "overloaded"), reply  # it runs; the store is gone
 
+    # ---- files
+
+    def over_http(self, method, tail, body=None, **headers):
+        connection = http.client.HTTPConnection(self.gateway.host, self.gateway.port, timeout=20)
+        with contextlib.closing(connection):
+            headers = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, f"/v1/conversations/{self.conversation}{tail}", body,
+                               {"Authorization": "Bearer " + self.token, **headers})
+            reply = connection.getresponse()
+            return reply.status, reply.headers, reply.read()
+
+    def give_files(self, client):
+        """Whole ones, of which a message names every other; and one in pieces, whose rest never comes."""
+        rng = random.Random(self.rng.random())
+        for n in range(8):
+            data = rng.randbytes(rng.choice([0, 100, 70_000, 300_000]))
+            try:
+                status, _, body = self.over_http("POST", "/files", data, Content_Type="application/x-test")
+            except (OSError, http.client.HTTPException):
+                raise Closed(None, "the gateway is gone") from None
+            if status == 503:  # the store is gone
+                continue
+            assert status == 201, (status, body)
+            file = json.loads(body)
+            assert file["sha256"] == hashlib.sha256(data).hexdigest()
+            self.files[file["file_id"]] = data
+            if n % 2:
+                task = client.call("chat", conversation_id=self.conversation, message=[
+                    {"type": "text", "text": program({"final_answer": "seen"})},
+                    {"type": "file", "file_id": file["file_id"]}])["task"]
+                self.naming[self.note(task)["task_id"]] = file["file_id"]
+            if n == 2:
+                self.send_some(rng, f"piece-{self.number}")
+            client.pump(rng.random() * 0.05)
+
+    def send_some(self, rng, key):
+        data = self.pieces[key] = rng.randbytes(200_000)
+        head = (f"POST /v1/conversations/{self.conversation}/files?upload={key} HTTP/1.1\r\nHost: x\r\n"
+                f"Authorization: Bearer {self.token}\r\nContent-Length: {len(data)}\r\n\r\n")
+        try:
+            sock = socket.create_connection((self.gateway.host, self.gateway.port))
+            sock.sendall(head.encode() + data[:rng.randrange(len(data))])
+            self.sockets.append(sock)  # it stays open: the kill ends it
+        except OSError:
+            raise Closed(None, "the gateway is gone") from None
+
+    def check_files(self):
+        for id, data in self.files.items():
+            status, headers, body = self.over_http("GET", f"/files/{id}")
+            assert (status, body) == (200, data), f"a file that was answered with 201: {status}"
+            assert headers["ETag"] == f'"{hashlib.sha256(data).hexdigest()}"'
+        for key, data in self.pieces.items():
+            status, headers, _ = self.over_http("HEAD", f"/files?upload={key}")
+            at = int(headers["Upload-Offset"])
+            assert status == 200 and 0 <= at <= len(data)
+            status, _, body = self.over_http("PATCH", f"/files?upload={key}", data[at:], Upload_Offset=str(at))
+            assert status in (200, 201), (status, body)
+            file = json.loads(body)
+            assert file["sha256"] == hashlib.sha256(data).hexdigest()
+            assert self.over_http("GET", f"/files/{file['file_id']}")[2] == data
+
+    # ---- schedules
+
+    def plan(self, client):
+        """Some are due within the round, some after the kill, some never in this test."""
+        rng = random.Random(self.rng.random())
+        for n in range(6):
+            conversation = f"planned-{self.number}-{n}"
+            wait_ms = rng.choice([0, 50, 200, 400, 1000])
+            times = {"every_s": 3600, "not_before": int(time.time() * 1000) + 3_600_000} if n == 0 else {
+                "not_before": int(time.time() * 1000) + wait_ms}
+            reply = client.ask("schedule", chat={"message": program({"final_answer": "planned"})},
+                               conversation_id=conversation, **times)
+            if reply["type"] == "scheduled":
+                self.schedules[reply["schedule"]["schedule_id"]] = (conversation, n == 0)
+            else:
+                assert reply["code"] == "overloaded", reply  # the store is gone
+            client.pump(rng.random() * 0.05)
+
+    def check_schedules(self, client):
+        """Each that was answered is there, or has made one task; what is due in an hour has made none."""
+        for id, (conversation, is_late) in self.schedules.items():
+            def made():
+                tasks = client.call("tasks", conversation_id=conversation)["tasks"]
+                records = [client.task(task) for task in tasks]
+                return [record for record in records if (record.get("metadata") or {}).get("schedule_id") == id]
+
+            if is_late:
+                there = client.call("schedules", conversation_id=conversation)["schedules"]
+                assert [schedule["schedule_id"] for schedule in there] == [id] and made() == []
+                client.call("unschedule", schedule_id=id)
+                continue
+            wait_until(made, "the task of a schedule")
+            # A kill between the two commits leaves it with its task; then it asks again, by the same key.
+            wait_until(lambda at=conversation: not client.call("schedules", conversation_id=at)["schedules"], "its end")
+            assert len(made()) == 1, "a schedule that was due once made two tasks"
+
     def pages(self, client, **fields):
         """All messages: a reply ends early at 256 KiB."""
         found, more = [], True
@@ -173,7 +279,7 @@ class Round:
         barrier = threading.Barrier(2)
         threads = [self.follow(work) for work in (
             self.start_tasks, self.start_by_key(barrier), self.start_by_key(barrier),
-            self.read_along, self.read_along, self.cancel_some, self.branch_off)]
+            self.read_along, self.read_along, self.cancel_some, self.branch_off, self.give_files, self.plan)]
         for thread in threads:
             thread.start()
         time.sleep(seconds)
@@ -187,6 +293,8 @@ class Round:
             thread.join()
         for client in self.clients:
             client.close()
+        for sock in self.sockets:
+            sock.close()
         assert not self.failures, self.failures
 
     # ---------------------------------------------------------- the reckoning
@@ -220,6 +328,8 @@ class Round:
         assert len({t["task_id"] for t in listed}) == len(listed)
         assert set(self.tasks) | set(seen) <= {t["task_id"] for t in listed}, "a task was lost"
         self.check_branches(client)
+        self.check_files()
+        self.check_schedules(client)
         for record in listed:
             kept[record["task_id"]] = self.check_task(client, record, seen.get(record["task_id"], {}))
         return kept
@@ -312,7 +422,11 @@ def test_nothing_that_was_seen_is_ever_undone():
                     assert sum(event["event"] in TERMINAL for event in events) == 1
                 forget(client)
         assert not kept, "tasks that are gone"
-    print(f"{statuses}, {sum(len(r.cancelled) for r in rounds)} cancels answered")
+    n_files, n_planned = sum(len(r.files) for r in rounds), sum(len(r.schedules) for r in rounds)
+    n_pieces = sum(len(r.pieces) for r in rounds)
+    print(f"{statuses}, {sum(len(r.cancelled) for r in rounds)} cancels answered, {n_files} files, "
+          f"{n_pieces} cut uploads, {n_planned} schedules")
+    assert min(n_files, n_planned) > ROUNDS and n_pieces > 0  # … and not what is named at the top
     assert statuses["completed"] > 0  # else the load is not what it should be
     assert min(statuses["failed"], statuses["cancelled"]) > ROUNDS // 5
 

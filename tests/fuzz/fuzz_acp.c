@@ -90,6 +90,29 @@ static void check_lines(struct buf *lines, bool said)
     "[{\"name\":\"a\",\"media_type\":\"image/png\",\"path\":\"/a b\",\"data\":\"AA==\"}," \
     "{\"media_type\":\"text/plain\",\"size\":1,\"path\":\"/b\"}]"
 
+static void put(const struct acp *a, struct buf *out)
+{
+    buf_clear(out);
+    buf_putc(out, '{');
+    acp_put_state(a, out);
+    buf_putc(out, '}');
+}
+
+/* Its state is one that is taken, and the same again. */
+static void check_state(const struct acp *a)
+{
+    static struct buf state, again;
+    static struct js_doc parsed;
+    struct acp next;
+    put(a, &state);
+    bool good = js_parse(&parsed, state.bytes, state.len, JS_OURS) &&
+                acp_take_state(&next, &a->o, &parsed, 0);
+    ASSERT(good);
+    put(&next, &again);
+    ASSERT(str_eq(buf_str(&state), buf_str(&again)));
+    acp_done(&next);
+}
+
 static void take(struct acp *a, struct str line)
 {
     enum acp_turn before = a->turn;
@@ -107,6 +130,7 @@ static void take(struct acp *a, struct str line)
     ASSERT(before == ACP_RUNNING || a->turn == before || (line.n && line.p[0] == '+') || a->broken);
     check_lines(&a->out, false);
     check_lines(&a->said, true);
+    check_state(a);
     ASSERT(a->turn != ACP_FAILED || a->failure.len > 0);
 }
 

@@ -37,6 +37,25 @@ def audited(path, **more):
     return Gateway({"audit": {"path": str(path), **more}})
 
 
+def test_actor_of_a_members_token_is_told(path):
+    """Over the socket, over HTTP, and for files; the owner's own requests have none."""
+    with audited(path) as gateway, Client(gateway) as owner:
+        task = owner.chat({"hang": 1}, agent="script")
+        made = owner.call("share", conversation_id=task["conversation_id"], rights=["read", "ask", "cancel"], actor="bob")
+        with Client(gateway, token=made["token"]) as bob:
+            bob.call("task", **ids(task))
+            Api(gateway, made["token"]).ask("GET", f"/conversations/{task['conversation_id']}/messages")
+            Api(gateway, made["token"]).ask("GET", f"/conversations/{task['conversation_id']}/files/none")
+            bob.call("cancel", **ids(task))
+        owner.wait_terminal(task)
+        owner.call("task", **ids(task))
+        his = {"owner": owner.owner, "actor": "bob", "conversation": task["conversation_id"]}
+        for event, outcome in (("task", "ok"), ("history", "ok"), ("download", "not_found"), ("cancel", "ok")):
+            wait_until(lambda e=event, o=outcome: found(path, event=e, outcome=o, **his), f"the line of {event}")
+        wait_until(lambda: len(found(path, event="task")) == 2, "the owner's line")
+        assert "actor" not in found(path, event="task")[-1] and "actor" not in found(path, event="chat")[0]
+
+
 def test_requests_are_told_with_who_what_and_how_they_ended(path):
     with audited(path) as gateway:
         with Client(gateway) as client:

@@ -229,13 +229,15 @@ def test_programs_that_are_not_kept_are_told_with_the_reason(tmp_path):
     program = {"kind": "exec", "command": ["true"]}
     agents = [{"name": "stays", **program}, {"name": "goes", **program, "kept": False},
               {"name": "fails", **program, "after_restart": "fail"}, {"name": "codes", "kind": "acp", "command": ["true"]},
+              {"name": "stops", "kind": "acp", "command": ["true"], "kept": False},
               {"name": "thinks", "kind": "react"}]
     (tmp_path / "other.json").write_text(json.dumps({"agents": agents}))
     with Gateway(folder=tmp_path) as gateway:
         said = doctor(gateway.data, "--config", str(tmp_path / "other.json"))[2]
     told = dict(re.findall(r'^the programs of agent "(\w+)" end with the gateway, .*orphaned: (.*)$', said, re.M))
-    assert list(told) == ["goes", "fails", "codes"]
-    assert '"kept": false' in told["goes"] and '"after_restart": "fail"' in told["fails"] and "acp" in told["codes"]
+    assert list(told) == ["goes", "fails", "stops"]
+    assert '"kept": false' in told["goes"] and '"after_restart": "fail"' in told["fails"]
+    assert '"kept": false' in told["stops"]
 
 
 def test_what_is_no_data_directory(tmp_path):

@@ -356,7 +356,7 @@ def test_another_secret_is_refused(server, cluster):
 
 
 def test_sockets_of_faces_stay_when_a_node_joins(cluster):
-    """What the others' nodes do is nothing to a stream that comes from its home."""
+    """A stream comes from its home, whatever other nodes do."""
     _, front = cluster.start_pair()
     client, gate = client_of(front), front.path("gate")
     task = client.chat({"token": "before"}, {"wait": gate}, {"token": "after"}, conversation="c")

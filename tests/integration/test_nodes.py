@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+import commands
 import model_server as m
 import nodes
 import postgres
@@ -242,6 +243,26 @@ def test_agents_that_can_go_on_do_so_at_the_next_home(cluster, model, kind):
         assert (events[resumed]["data"]["why"], events[resumed]["data"]["attempt"]) == ("takeover", 2)
         assert text_of(events[resumed:]) == "whole"
     assert len(model.requests) == 2
+
+
+def test_a_command_that_was_under_way_is_not_begun_again_at_the_next_home(cluster, tmp_path):
+    """Nothing of it is to be seen there, and that is no proof."""
+    ran, caller = tmp_path / "ran", commands.model()
+    cluster.config = commands.config(caller)
+    one, _ = cluster.start("one", "two")
+    owner, = cluster.owners_at("one", 1)
+    with client_of(one, owner) as client:
+        task = client.chat(commands.message(commands.terminal(f"echo x >> {ran}; exec sleep 600")))
+        wait_until(ran.exists, "the command")
+        one.kill()
+    with at_home(cluster, owner, "one") as client:
+        events = whole(client, task)
+        result, = (e["data"] for e in events if e["event"] == "tool_result")
+        assert events[-1]["event"] == "task.completed"
+    one.end_commands()
+    caller.close()
+    assert result["is_error"] and "whether it took effect is unknown" in result["output"]
+    assert ran.read_text(encoding="utf-8") == "x\n"
 
 
 def test_what_is_due_later_is_begun_once_by_the_next_home(cluster):

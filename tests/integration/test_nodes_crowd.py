@@ -32,9 +32,10 @@ CONFIG = {"agents": [{"name": "source", "kind": "source", "default": True}]}
 class Scene:
     """The gateways, the door, and a crowd that reads."""
 
-    def __init__(self, server, database, standby=None, **config):
+    def __init__(self, server, database, standby=None, store=None, **config):
         self.server = server
-        self.cluster = nodes.Nodes(server, database, config={**CONFIG, **config}, standby=standby)
+        self.cluster = nodes.Nodes(server, database, config={**CONFIG, **config}, standby=standby,
+                                   store=store)
         self.crowd = Crowd()
         self.ends = contextlib.ExitStack()
 
@@ -208,7 +209,8 @@ def cut_off(standby):
 
 @heavy
 def test_a_failover_that_lost_a_tail_is_told_by_the_epoch(stage):
-    scene = stage(with_standby=True)
+    """Gateways that keep nothing: what is lost is lost, and no number lies."""
+    scene = stage(with_standby=True, store={"redo_mib": 0})
     one = scene.cluster.gateways["one"]
     owner, = scene.cluster.owners_at("one", 1)
     with Client(one, token=tokens.token(owner)) as client:
@@ -252,6 +254,29 @@ def test_a_failover_that_lost_a_tail_is_told_by_the_epoch(stage):
         if gateway.process.poll() is not None:  # it had lost something too
             assert gateway.wait() == 75
             gateway.start()
+
+
+@heavy
+def test_a_failover_that_lost_a_tail_loses_nothing_that_was_seen(stage):
+    """Each home sends again what the standby has not: every reader has all numbers, no epoch, nobody ends."""
+    scene = stage(with_standby=True)
+    found = scene.read(events=300)
+    cut_off(scene.standby)
+    one = scene.cluster.gateways["one"]
+    owner, = scene.cluster.owners_at("one", 1)
+    with Client(one, token=tokens.token(owner)) as client:
+        lost, _ = client.finish("events=5 bytes=40 burst=1 interval_ms=1", conversation="d")
+    scene.crowd.read_on()
+    scene.server.kill()
+    scene.standby.promote()
+    scene.cluster.server = scene.standby
+    scene.crowd.whole()
+    assert codes(sum(found.values(), [])) == {"task.completed"}
+    one.logged("event=tail_sent_again")
+    with Client(one, token=tokens.token(owner)) as client:
+        assert "epoch" not in client.welcome
+        assert client.replay(lost, 0)[-1]["event"] == "task.completed"
+    assert all(gateway.process.poll() is None for gateway in scene.cluster.gateways.values())
 
 
 def test_all_three_are_restarted_one_after_the_other(stage):

@@ -36,7 +36,8 @@ def test_nothing_is_found_as_guests():
         status, said = check(gateway, "--timing", "100")
         assert status == 0, said
         assert int(re.search(r"(\d+) answers looked at, 0 wrong", said)[1]) > 400
-        for what in ("WebSocket branch:", "WebSocket chat edit:", "WebSocket task:", "WebSocket cancel tree:", "HTTP GET …/tasks/…:", "HTTP DELETE …/tasks/…?tree=true:",
+        for what in ("narrowed, WebSocket task:", "narrowed, WebSocket cancel tree:", "narrowed, HTTP GET …/tasks/…/events:",
+                     "narrowed, HTTP GET …/files/…:", "WebSocket branch:", "WebSocket chat edit:", "WebSocket task:", "WebSocket cancel tree:", "HTTP GET …/tasks/…:", "HTTP DELETE …/tasks/…?tree=true:",
                      "AI SDK stream:", "Responses retrieve:", "Responses create:",
                      "A2A cancel:", "A2A GetTask:", "MCP tasks/cancel:",
                      "WebSocket, AI SDK resume:", "WebSocket, Responses address:", "WebSocket, Responses frame:",

@@ -3,9 +3,11 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
+import uuid
 
 import pytest
 
@@ -379,6 +381,28 @@ def test_restart_finds_it_and_kill_reaches_it(own):  # F25
         found = run(again, process("kill", started["session_id"]), conversation=conversation)[0]
         assert (found["status"], found["exit_code"]) == ("killed", -15)
         wait_until(lambda: not is_alive(started["pid"]), "its end")
+
+
+def test_command_that_was_under_way_at_a_reboot_is_not_begun_again(own):
+    """Its folder may be gone with what was not on disk yet: that proves no more that it never began."""
+    ran, place = pathlib.Path(own.path()), own.data / "place"
+    with Client(own) as client:
+        task = client.chat(message(terminal(f"echo x >> {ran}; exec sleep 600")))
+        wait_until(ran.exists, "the command")
+    own.kill()
+    own.end_commands()
+    shutil.rmtree(own.data / "processes")
+    boot, name = place.read_text(encoding="utf-8").split()
+    place.write_text(f"{uuid.uuid4()} {name}\n", encoding="utf-8")  # that of another boot
+    own.start()
+    with Client(own, token=client.token) as again:
+        again.resume(task, 0)
+        events = list(again.events(task))
+        result, = (e["data"] for e in events if e["event"] == "tool_result")
+    assert events[-1]["event"] == "task.completed"
+    assert result["is_error"] and "whether it took effect is unknown" in result["output"]
+    assert ran.read_text(encoding="utf-8") == "x\n"
+    assert place.read_text(encoding="utf-8").split()[0] == boot and name not in place.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("forge", ["ticks", "command line"])

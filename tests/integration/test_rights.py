@@ -219,6 +219,23 @@ def test_member_asks_and_answers_in_its_own_name(gateway, owner):
     assert "actor" not in mine["data"]
 
 
+@pytest.mark.parametrize("verb", ["cancel", "cancel tree", "cancel_all"])
+def test_end_says_who_cancelled(gateway, owner, verb):
+    finished(owner, "m-2")
+    made = owner.call("share", conversation_id="m-2", rights=["read", "cancel"], actor="bob")
+    with Client(gateway, token=made["token"]) as bob:
+        task = owner.call("chat", conversation_id="m-2", message='[{"token":"a"},{"hang":1}]')["task"]["task_id"]
+        owner.expect(lambda line: line.get("event") == "token" and line["task_id"] == task)
+        more = {} if verb == "cancel_all" else {"task_id": task, "tree": verb == "cancel tree"}
+        assert bob.call(verb.split()[0], conversation_id="m-2", **more)["cancelled"] == 1
+    end = owner.expect(lambda line: line.get("event") == "task.failed" and line["task_id"] == task)
+    assert end["data"]["cancel"]["actor"] == "bob"
+    task = owner.call("chat", conversation_id="m-2", message='[{"hang":1}]')["task"]["task_id"]
+    owner.call("cancel", conversation_id="m-2", task_id=task)
+    end = owner.expect(lambda line: line.get("event") == "task.failed" and line["task_id"] == task)
+    assert "actor" not in end["data"]["cancel"]
+
+
 def test_shares_outlive_a_kill_and_go_with_their_conversation(tmp_path):
     with Gateway({"auth": tokens.config(tmp_path)}) as gateway:
         with Client(gateway, token=tokens.token("ann")) as owner:

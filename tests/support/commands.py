@@ -58,10 +58,17 @@ def message(*turns):
 
 
 def outputs(events):
-    """The result of each call, in the order of the calls: an object, or the text of an error."""
+    """The result of each call, in the order of the calls: an object, or the text of an error.  A command whose end was not
+    its own, and it alone, is an object that says so and an error."""
     results = [event["data"] for event in events if event["event"] == "tool_result"]
     results.sort(key=lambda data: [int(part) for part in data["call_id"].split("-")[1:]])
-    return [data["output"] if data.get("is_error") else json.loads(data["output"]) for data in results]
+    found = []
+    for data in results:
+        is_error, is_object = data.get("is_error", False), data["output"].startswith("{")
+        found.append(json.loads(data["output"]) if is_object or not is_error else data["output"])
+        if is_object:
+            assert is_error == ("output" in found[-1] and bool(found[-1].get("error"))), data
+    return found
 
 
 def run(client, *turns, **fields):

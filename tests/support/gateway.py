@@ -418,7 +418,7 @@ class Gateway:
         return int(re.search(r'^holdfast_heap_bytes\{state="used"\} (\d+)', metrics, re.M)[1])
 
     def n_fds(self):
-        """Of both, once the links between them are there in both directions."""
+        """Counts both, once the links between them are there in both directions."""
         if not self.front:
             return len(os.listdir(f"/proc/{self.process.pid}/fd"))
         wait_until(lambda: sum("component=link event=up" in line for line in self.front_log) >= 2, "both links")

@@ -205,7 +205,7 @@ class Client:
             assert value["task"]["conversation_id"] not in self.shut, "a push after close"
         elif kind == "message":
             assert value["conversation_id"] not in self.shut, "a push after close"
-        elif kind in ("started", "resumed"):
+        elif kind in ("started", "resumed", "following"):
             self._follow_task(value)
         elif kind != "error" and value.get("id") in self.asked:
             self._follow_reply(self.asked[value["id"]], value)

@@ -16,6 +16,7 @@
 #define ROWS 4096
 #define TASKS 512
 #define READERS 256
+#define LOG 16384
 #define LEASE_MS 10000
 #define TRUST_MS 8000
 #define BEAT_MS 2000
@@ -23,7 +24,28 @@
 struct row { /* of the table of nodes */
     int64_t beat;
     uint64_t number; /* of its last batch */
-    bool dead;
+    unsigned server; /* that it has said it is on */
+    bool dead, gone;
+};
+
+/* A server's tables; batches besides are in the log. */
+struct tables {
+    struct row rows[ROWS];
+    int64_t home[OWNERS]; /* an incarnation; 0: nobody's */
+    int64_t moved[OWNERS];
+    int64_t epoch;
+    unsigned server; /* as it was noted */
+    size_t n_keys, n_log;
+};
+
+struct logged {
+    int64_t incarnation;
+    struct batch *batch;
+};
+
+struct kept {
+    uint64_t from, to;
+    struct batch *batch;
 };
 
 struct node {
@@ -34,7 +56,15 @@ struct node {
     int64_t seen[ROWS]; /* beats of others, and since when */
     msec_t since[ROWS];
     bool mine[OWNERS], comes[OWNERS], goes[OWNERS];
+    int64_t claimed; /* the newest claim, and one of its owners */
+    unsigned claimed_owner;
     bool leaves;
+    unsigned server; /* the one that it knows; it is sure of what all had before */
+    bool sure;
+    struct kept kept[ROWS]; /* its last batches */
+    size_t first_kept, n_kept, most_kept;
+    uint64_t last;
+    int64_t range;
     struct slots closed;
     struct waiter staged;
     unsigned n_fenced;
@@ -43,7 +73,7 @@ struct node {
 struct known_task {
     char id[TASK_ID_LEN + 1];
     unsigned owner;
-    bool ended, began;
+    bool ended, began, lost; /* lost: with a tail, which the epoch tells */
     size_t n;
     char **lines; /* of numbers 1 … n; NULL: nobody has seen it yet */
 };
@@ -52,9 +82,9 @@ struct reader {
     struct client *client;
     struct node *node;
     unsigned owner;
-    size_t at;            /* in got */
-    uint64_t last[TASKS]; /* newest number; 0 and not follows: it is not read */
-    bool follows[TASKS];
+    size_t at;                         /* in got */
+    uint64_t last[TASKS];              /* newest number; 0 and not follows: it is not read */
+    bool follows[TASKS], stale[TASKS]; /* stale: asked with the epoch before */
 };
 
 static struct {
@@ -62,10 +92,12 @@ static struct {
     msec_t now;
     uint64_t random;
     int64_t number;
-    struct row rows[ROWS];
+    struct tables t, copy; /* of the server, and of the standby that nothing reaches any more */
+    bool has_copy;
+    unsigned server;
+    struct logged log[LOG];
+    size_t n_log;
     size_t n_rows;
-    int64_t home[OWNERS]; /* an incarnation; 0: nobody's */
-    int64_t moved[OWNERS];
     struct node *nodes[NODES];
     size_t n_nodes;
     struct known_task tasks[TASKS];
@@ -78,8 +110,10 @@ static struct {
     struct node *running;
     int64_t keys[ROWS];
     unsigned owners_of_keys[ROWS];
-    size_t n_keys;
-    unsigned takeovers, moves, sent_away, fenced, lines, zombies;
+    int64_t epoch;   /* the newest that was ever raised */
+    size_t n_before; /* tasks that the epoch is about */
+    unsigned takeovers, moves, sent_away, fenced, lines, zombies, losses, redone, refused, raised,
+        raised_before, quiet;
 } w;
 
 static char names[OWNERS][8];
@@ -121,11 +155,17 @@ static bool is_trusted(const struct node *n)
     return w.now < n->trusted_until;
 }
 
+/* On the server that there is, and of one mind with the others. */
+static bool is_sure(const struct node *n)
+{
+    return n->sure && n->server == w.server;
+}
+
 /* --- the store -------------------------------------------------------------------------------- */
 
 static unsigned owner_of_key(int64_t key)
 {
-    for (size_t i = 0; i < w.n_keys; i++)
+    for (size_t i = 0; i < w.t.n_keys; i++)
         if (w.keys[i] == key)
             return w.owners_of_keys[i];
     return OWNERS;
@@ -134,11 +174,11 @@ static unsigned owner_of_key(int64_t key)
 static void note_key(int64_t key, unsigned owner)
 {
     assert_int_equal(owner_of_key(key), OWNERS); /* no key twice, whoever gives it */
-    for (size_t i = 0; i < w.n_keys; i++)        /* lists and queues by key are in order of time */
+    for (size_t i = 0; i < w.t.n_keys; i++)      /* lists and queues by key are in order of time */
         assert_true(w.owners_of_keys[i] != owner || w.keys[i] < key);
-    assert_true(w.n_keys < ROWS);
-    w.keys[w.n_keys] = key;
-    w.owners_of_keys[w.n_keys++] = owner;
+    assert_true(w.t.n_keys < ROWS);
+    w.keys[w.t.n_keys] = key;
+    w.owners_of_keys[w.t.n_keys++] = owner;
 }
 
 static unsigned owner_of_op(const struct op *op)
@@ -157,39 +197,60 @@ static void check_batch(const struct node *n, const struct batch *batch)
         const struct op *op = &batch->ops[i];
         unsigned owner = owner_of_op(op);
         if (owner < OWNERS)
-            assert_int_equal(w.home[owner], n->incarnation);
+            assert_int_equal(w.t.home[owner], n->incarnation);
         if (op->kind == OP_TASK_NEW)
             note_key(op->record->key, owner);
     }
 }
 
+static void apply(const struct node *n, const struct batch *batch)
+{
+    struct batch *plain = batch_clone(batch);
+    check_batch(n, batch);
+    plain->number = 0; /* the memory store knows the numbers of one alone */
+    assert_int_equal(store_memory_ops.commit(w.memory, plain), STORE_OK);
+    assert_true(w.t.n_log < LOG);
+    w.log[w.t.n_log++] = (struct logged){n->incarnation, plain};
+    w.t.rows[n->incarnation].number = batch->number;
+}
+
+static void keep(struct node *n, const struct batch *batch)
+{
+    if (batch->number == n->last)
+        return;
+    assert_true(n->n_kept < ROWS);
+    n->kept[n->n_kept++] = (struct kept){n->last, batch->number, batch_clone(batch)};
+    n->last = batch->number;
+    while (n->n_kept - n->first_kept > n->most_kept)
+        batch_free(n->kept[n->first_kept++].batch);
+}
+
 static int nodes_commit(void *store, const struct batch *batch)
 {
     struct node *n = store;
-    struct row *row = &w.rows[n->incarnation];
+    struct row *row = &w.t.rows[n->incarnation];
     bool reached = !w.outage && !n->cut;
+    if (!is_sure(n))
+        return STORE_UNKNOWN; /* it may have been sent to the server before */
     if (!reached && !chance(20))
         return STORE_UNKNOWN;
     if (row->dead)
         return STORE_FENCED;
-    if (batch->number == row->number)
-        return reached ? STORE_OK : STORE_UNKNOWN;
-    if (batch->give_up)
+    if (batch->give_up && batch->number != row->number)
         return STORE_VOID;
-    check_batch(n, batch);
-    struct batch plain = *batch;
-    plain.number = 0; /* the memory store knows the numbers of one alone */
-    int status = store_memory_ops.commit(w.memory, &plain);
-    assert_int_equal(status, STORE_OK);
-    row->number = batch->number;
-    return reached ? STORE_OK : STORE_UNKNOWN; /* the answer alone was lost */
+    if (batch->number != row->number)
+        apply(n, batch);
+    if (!reached)
+        return STORE_UNKNOWN; /* the answer alone was lost */
+    keep(n, batch);
+    return STORE_OK;
 }
 
 static int nodes_query(void *reader, const struct query *query, struct answer *ret)
 {
     struct node *n = reader;
     *ret = (struct answer){0};
-    if (w.outage || n->cut)
+    if (w.outage || n->cut || !is_sure(n))
         return STORE_IO;
     return store_memory_ops.query(w.memory, query, ret);
 }
@@ -230,7 +291,8 @@ static struct run *nodes_start(void *settings, const struct run_spec *spec,
     unsigned owner = owner_of_name(spec->owner);
     struct known_task *t = task_of(spec->task_id, owner);
     assert_true(is_trusted(w.running));
-    assert_int_equal(w.home[owner], w.running->incarnation);
+    if (is_sure(w.running))
+        assert_int_equal(w.t.home[owner], w.running->incarnation);
     assert_false(t->began || t->ended);
     t->began = true;
     return kit_start(settings, spec, events, task, ret_error);
@@ -244,6 +306,24 @@ static const struct agent_ops nodes_agent_ops = {.kind = "kit",
                                                  .is_deaf = kit_is_deaf,
                                                  .unpause = kit_unpause,
                                                  .free = kit_free};
+
+/* --- what is lost for good -------------------------------------------------------------------- */
+
+/* Clients know from now on that tasks of before may have another history. */
+static void raise_epoch(void)
+{
+    w.t.epoch = w.epoch = ++w.number;
+    w.raised++;
+    w.n_before = w.n_tasks;
+    for (size_t i = 0; i < w.n_tasks; i++) {
+        struct known_task *t = &w.tasks[i];
+        for (size_t k = 0; k < t->n; k++)
+            free(t->lines[k]);
+        t->n = 0;
+        t->ended = t->began = false;
+    }
+    memset(w.key_task, 0xff, sizeof w.key_task);
+}
 
 /* --- a node's life ---------------------------------------------------------------------------- */
 
@@ -285,7 +365,15 @@ static void node_open(struct node *n)
                             .arg = n};
     assert_true(w.n_rows < ROWS);
     n->incarnation = (int64_t)w.n_rows++;
-    w.rows[n->incarnation] = (struct row){0};
+    w.t.rows[n->incarnation] = (struct row){.server = w.server};
+    if (w.t.server != w.server)
+        raise_epoch(); /* those who had what is lost may be gone */
+    w.t.server = n->server = w.server;
+    n->sure = false;
+    n->last = 0;
+    n->range = n->claimed = 0;
+    n->first_kept = n->n_kept = 0;
+    n->most_kept = chance(20) ? 2 : ROWS;
     n->trusted_until = w.now + TRUST_MS;
     n->beat_at = w.now;
     n->paused = n->half = n->cut = n->restores = n->leaves = false;
@@ -326,6 +414,8 @@ static void node_close(struct node *n)
     kit_now = &n->kit;
     w.running = n;
     kit_close_hub(&n->kit);
+    while (n->first_kept < n->n_kept)
+        batch_free(n->kept[n->first_kept++].batch);
     n->incarnation = 0;
 }
 
@@ -340,10 +430,13 @@ static void check_event(struct reader *r, const char *line, size_t len)
     size_t at = (size_t)(t - w.tasks), n = (size_t)strtoull(seq + 6, NULL, 10);
     assert_int_equal(t->owner, r->owner);
     assert_true(is_trusted(r->node));
-    assert_int_equal(w.home[r->owner], r->node->incarnation); /* the only one that may speak */
     assert_true(r->follows[at]);
     assert_int_equal(n, r->last[at] + 1);
     r->last[at] = n;
+    if (r->node->kit.hub.epoch < w.epoch)
+        return; /* of a history that clients know to be over */
+    if (is_sure(r->node))
+        assert_int_equal(w.t.home[r->owner], r->node->incarnation); /* nobody else may speak */
     if (n > t->n) {
         assert_false(t->ended); /* nothing follows an end */
         t->lines = xrealloc(t->lines, n * sizeof *t->lines);
@@ -372,15 +465,26 @@ static struct known_task *take_followed(struct reader *r, const char *text)
                   : after ? (uint64_t)strtoull(after + 8, NULL, 10)
                           : 0;
     r->follows[at] = true;
+    assert_false(r->stale[at] && r->last[at] > 0);
     return t;
 }
 
 static void take_started(struct reader *r, const char *text)
 {
     int at = (int)(take_followed(r, text) - w.tasks);
+    if (r->node->kit.hub.epoch < w.epoch)
+        return;
     int *known = &w.key_task[r->owner][strtol(line_field(text, "id"), NULL, 10)];
     assert_true(*known == -1 || *known == at); /* one task for a key */
     *known = at;
+}
+
+/* All that was seen is there, but for what an epoch has told. */
+static void take_not_found(const char *text)
+{
+    size_t at = (size_t)strtoul(line_field(text, "id"), NULL, 10);
+    assert_true(at < w.n_before);
+    w.tasks[at].lost = true;
 }
 
 static void read_lines(struct reader *r)
@@ -399,6 +503,10 @@ static void read_lines(struct reader *r)
             take_started(r, text);
         else if (strncmp(text, json("{'type':'resumed'"), 17) == 0)
             (void)take_followed(r, text);
+        else if (strstr(text, json("'code':'not_found'")))
+            take_not_found(text);
+        else if (strstr(text, json("'code':'out_of_range'")))
+            w.refused++;
     }
 }
 

@@ -25,7 +25,8 @@ def slot_of(owner):
 class Nodes:
     """Gateways by name, each with a folder of its own; closes them all."""
 
-    def __init__(self, server, database, lease_s=LEASE_S, config=None, standby=None):
+    def __init__(self, server, database, lease_s=LEASE_S, config=None, standby=None, store=None):
+        """store: further keys of that section."""
         self.server, self.database, self.lease_s = server, database, lease_s
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="holdfast-test-"))
         url = server.new_database(database)
@@ -33,14 +34,14 @@ class Nodes:
             url = url.replace(server.folder, f"{server.folder},{standby.folder}")
         (self.folder / "url").write_text(url + "\n", encoding="utf-8")
         (self.folder / "secret").write_text(32 * "s", encoding="utf-8")
-        self.config = config or {}
+        self.config, self.store = config or {}, store or {}
         self.gateways = {}
 
     def new(self, name, cluster=None, **more):
         """cluster: further keys of that section."""
         folder = self.folder / name
         folder.mkdir()
-        store = {"kind": "postgres", "url_file": str(self.folder / "url"), "retry_s": 120}
+        store = {"kind": "postgres", "url_file": str(self.folder / "url"), "retry_s": 120, **self.store}
         cluster = {"secret_file": str(self.folder / "secret"), "node": name, "lease_s": self.lease_s,
                    **(cluster or {})}
         self.gateways[name] = Gateway({"store": store, "cluster": cluster, "auth": tokens.config(folder), **self.config},

@@ -34,6 +34,7 @@ struct probe {
     bool ended;
     enum run_end end;
     char text[512];
+    char stop[512]; /* why the run wants to be stopped */
 };
 
 static uv_loop_t loop;
@@ -113,6 +114,14 @@ static inline void probe_on_unknown(void *task, struct str tool)
     ((struct probe *)task)->n_unknown++;
 }
 
+/* It is committed at once. */
+static inline void probe_on_stop(void *task, struct str text)
+{
+    struct probe *p = task;
+    snprintf(p->stop, sizeof p->stop, "%.*s", (int)text.n, text.p);
+    p->ops->cancel(p->run);
+}
+
 /* The oldest line that waits is offered, until one is refused. */
 static inline void probe_on_room(void *task)
 {
@@ -131,7 +140,8 @@ static const struct run_events run_events = {.on_event = probe_on_event,
                                              .on_end = probe_on_end,
                                              .on_note = probe_on_note,
                                              .when_committed = probe_when_committed,
-                                             .on_unknown = probe_on_unknown};
+                                             .on_unknown = probe_on_unknown,
+                                             .on_stop = probe_on_stop};
 
 /* As core does: a line that is refused waits until there is room.  False: it is never taken. */
 static inline bool probe_deliver(const char *line)

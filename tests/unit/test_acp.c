@@ -438,6 +438,128 @@ static void test_acp_program_that_ends_fails_its_turn(void **state)
     assert_int_equal(acp.turn, ACP_DONE); /* its turn was over */
 }
 
+/* Puts the state of acp into another one, whose turn goes on with that answer. */
+static void go_on(struct str answer)
+{
+    struct buf state = {0}, again = {0};
+    struct js_doc doc = {0};
+    struct acp next;
+    buf_putc(&state, '{');
+    acp_put_state(&acp, &state);
+    buf_putc(&state, '}');
+    assert_true(js_parse(&doc, state.bytes, state.len, JS_OURS));
+    assert_true(acp_take_state(&next, &acp.o, &doc, 0));
+    buf_putc(&again, '{');
+    acp_put_state(&next, &again);
+    buf_putc(&again, '}');
+    assert_true(str_eq(buf_str(&again), buf_str(&state)));
+    acp_go_on(&next, STR("go"), STR("all"), STR(""), answer);
+    acp_done(&acp);
+    acp = next;
+    js_done(&doc);
+    buf_done(&state);
+    buf_done(&again);
+}
+
+static void test_acp_turn_goes_on_from_its_state(void **state)
+{
+    (void)state;
+    begin_turn();
+    update("{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"c\",\"title\":\"T \\\"\","
+           "\"status\":\"in_progress\",\"rawInput\":{\"a\":1},\"content\":[{\"type\":\"content\","
+           "\"content\":{\"type\":\"text\",\"text\":\"half\"}}]}");
+    update("{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"d\",\"title\":\"D\","
+           "\"status\":\"pending\"}");
+    go_on(STR(""));
+    expect(&acp.said, "");
+    take("{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"session/request_permission\",\"params\":{"
+         "\"sessionId\":\"s\",\"toolCall\":{\"toolCallId\":\"d\",\"rawInput\":{\"b\":2}},"
+         "\"options\":[{\"optionId\":\"o\",\"name\":\"O\",\"kind\":\"allow_once\"}]}}");
+    assert_non_null(
+        strstr(text(&acp.said), "\"call_id\":\"d\",\"name\":\"D\",\"arguments\":{\"b\":2}"));
+    buf_clear(&acp.said);
+    go_on(STR("said before, "));
+    acp_answer(&acp, STR("{\"type\":\"input\",\"input_id\":\"permission-1\",\"answer\":true}"));
+    expect(&acp.out, "{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"result\":{\"outcome\":{\"outcome\":"
+                     "\"selected\",\"optionId\":\"o\"}}}\n");
+    update("{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\","
+           "\"text\":\"and now\"}}");
+    buf_clear(&acp.said);
+    take("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"stopReason\":\"end_turn\"}}");
+    assert_int_equal(acp.turn, ACP_DONE);
+    assert_non_null(
+        strstr(text(&acp.said), "\"call_id\":\"c\",\"name\":\"T \\\"\",\"output\":\"half\""));
+    assert_non_null(strstr(text(&acp.said), "{\"output\":\"said before, and now\"}"));
+}
+
+static void test_acp_what_is_no_state_is_refused(void **state)
+{
+    static const char *const all[] = {
+        "{}",
+        "[]",
+        "{\"awaits\":7,\"id\":1,\"asked\":0,\"calls\":[],\"permissions\":[],\"waits\":[]}",
+        "{\"awaits\":6,\"id\":-1,\"asked\":0,\"calls\":[],\"permissions\":[],\"waits\":[]}",
+        "{\"awaits\":6,\"id\":1,\"asked\":0,\"calls\":[[\"a\"]],\"permissions\":[],\"waits\":[]}",
+        "{\"awaits\":6,\"id\":1,\"asked\":0,\"calls\":[],\"permissions\":[[1,\"x\",\"[]\"]],\"waits\":[]}",
+        "{\"awaits\":6,\"id\":1,\"asked\":0,\"calls\":[],\"permissions\":[],\"waits\":[[\"1\",\"2\"]]}",
+        "{\"awaits\":6,\"id\":1,\"asked\":0,\"calls\":[],\"permissions\":[],\"waits\":[],\"held\":\"x\"}"};
+    struct js_doc doc = {0};
+    (void)state;
+    for (size_t i = 0; i < countof(all); i++) {
+        acp_done(&acp);
+        assert_true(js_parse(&doc, all[i], strlen(all[i]), JS_OURS));
+        assert_false(acp_take_state(&acp, &(struct acp_options){.cwd = "/w"}, &doc, 0));
+    }
+    js_done(&doc);
+}
+
+static int n_written;
+
+static const char *read_one(void *arg, const char *path, struct buf *ret)
+{
+    (void)arg;
+    buf_puts(ret, "one");
+    return strcmp(path, "/w/none") == 0 ? "there is no such file" : NULL;
+}
+
+static const char *count_write(void *arg, const char *path, struct str content)
+{
+    (void)arg, (void)path, (void)content;
+    n_written++;
+    return NULL;
+}
+
+#define WRITE(path, content)                                                                \
+    "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"fs/write_text_file\",\"params\":{\"path\":" \
+    "\"" path "\",\"content\":\"" content "\"}}"
+#define UNKNOWN \
+    "{\"jsonrpc\":\"2.0\",\"id\":9,\"error\":{\"code\":-32603,\"message\":\"" ACP_UNKNOWN "\"}}\n"
+
+static void test_acp_effect_waits_and_is_never_done_twice(void **state)
+{
+    static const struct acp_files files = {.read = read_one, .write = count_write};
+    (void)state;
+    begin_turn();
+    acp.o.files = &files;
+    acp.holds = true;
+    n_written = 0;
+    take(WRITE("/w/a", "one"));
+    assert_true(acp.effect_waits);
+    expect(&acp.out, "");
+    acp_do(&acp, STR(WRITE("/w/a", "one")), true); /* it has the text */
+    expect(&acp.out, "{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":{}}\n");
+    acp_do(&acp, STR(WRITE("/w/a", "two")), true);
+    assert_true(acp.is_unknown);
+    expect(&acp.out, UNKNOWN);
+    acp_do(&acp, STR(WRITE("/w/none", "two")), true);
+    expect(&acp.out, UNKNOWN);
+    assert_int_equal(n_written, 0);
+    acp_do(&acp, STR(WRITE("/w/a", "two")), false);
+    expect(&acp.out, "{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":{}}\n");
+    assert_int_equal(n_written, 1);
+    assert_true(acp.holds && !acp.effect_waits && !acp.is_unknown);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -457,6 +579,9 @@ int main(void)
         TEST(test_acp_files_of_a_message),
         TEST(test_acp_what_has_bytes_is_a_gift),
         TEST(test_acp_program_that_ends_fails_its_turn),
+        TEST(test_acp_turn_goes_on_from_its_state),
+        TEST(test_acp_what_is_no_state_is_refused),
+        TEST(test_acp_effect_waits_and_is_never_done_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,15 @@
 /* Two and three hubs over one store, in random lives: each is the home of some owners under a lease
  * that it trusts by its own clock; processes die, stand still (also between two steps of a turn),
- * lose the store, and take over from each other; idle slots move.  The protocol around the hubs is
- * the one of gateway/store/store_pg_watch.c, with a clock of the test's own.  The oracle is a naive
- * log: whatever line any reader has seen of a task is that task's line of that number for ever.
+ * lose the store, and take over from each other; idle slots move; the server fails over to a
+ * standby that lacks a tail.  The protocol around the hubs is the one of store_pg_watch.c and
+ * store_pg_redo.c in gateway/store/, with a clock of the test's own.  The oracle is a naive log:
+ * whatever line any reader has seen of a task is that task's line of that number for ever, or until
+ * an epoch says that it may not be.
  *
  * Always: a batch is from the home of all that it touches; nothing is said and no agent begins
  * behind the end of a lease; readers are dense; a task ends once, begins to run at most once, and
- * there is one for a request key. */
-#include "tests/support/hub_nodes.h"
+ * there is one for a request key; a cursor of an older epoch is refused. */
+#include "tests/support/hub_failover.h"
 
 /* --- turns ------------------------------------------------------------------------------------ */
 
@@ -55,10 +57,10 @@ static void restore_some(struct node *n)
 {
     int64_t number = 0;
     bool any = false;
-    if (n->restores)
+    if (n->restores || !is_sure(n))
         return;
     for (unsigned i = 0; i < OWNERS; i++) {
-        number = n->comes[i] && w.moved[i] > number ? w.moved[i] : number;
+        number = n->comes[i] && w.t.moved[i] > number ? w.t.moved[i] : number;
         any = any || n->comes[i];
     }
     if (!any)
@@ -73,14 +75,15 @@ static void claim(struct node *n)
 {
     unsigned living = 0, have = 0;
     for (size_t i = 0; i < w.n_nodes; i++)
-        living += w.nodes[i]->incarnation > 0 && !w.rows[w.nodes[i]->incarnation].dead;
+        living += w.nodes[i]->incarnation > 0 && !w.t.rows[w.nodes[i]->incarnation].dead;
     for (unsigned i = 0; i < OWNERS; i++)
-        have += w.home[i] == n->incarnation;
+        have += w.t.home[i] == n->incarnation;
     for (unsigned i = 0; i < OWNERS && have < OWNERS / living + 1; i++) {
-        if (w.home[i] != 0)
+        if (w.t.home[i] != 0)
             continue;
-        w.home[i] = n->incarnation;
-        w.moved[i] = ++w.number;
+        w.t.home[i] = n->incarnation;
+        w.t.moved[i] = n->claimed = ++w.number;
+        n->claimed_owner = i;
         n->mine[i] = n->comes[i] = true;
         have++;
     }
@@ -89,20 +92,19 @@ static void claim(struct node *n)
 /* All that a dead one leaves is nobody's; tails are with their tasks here, so none is sealed. */
 static void take_over(int64_t incarnation)
 {
-    w.rows[incarnation].dead = true;
-    for (unsigned i = 0; i < OWNERS; i++)
-        if (w.home[i] == incarnation)
-            w.home[i] = 0;
+    if (w.t.rows[incarnation].server != w.server)
+        raise_epoch(); /* it has not said what it had */
+    end_row(incarnation);
     w.takeovers++;
 }
 
 static void judge(struct node *n)
 {
     for (int64_t x = 1; x < (int64_t)w.n_rows; x++) {
-        if (x == n->incarnation || w.rows[x].dead)
+        if (x == n->incarnation || w.t.rows[x].dead || w.t.rows[x].gone)
             continue;
-        if (n->seen[x] != w.rows[x].beat + 1) {
-            n->seen[x] = w.rows[x].beat + 1;
+        if (n->seen[x] != w.t.rows[x].beat + 1) {
+            n->seen[x] = w.t.rows[x].beat + 1;
             n->since[x] = w.now;
         } else if (w.now - n->since[x] >= LEASE_MS) {
             take_over(x);
@@ -112,29 +114,35 @@ static void judge(struct node *n)
 
 static void beat(struct node *n)
 {
+    if (!w.outage && !n->cut && n->server != w.server)
+        ask(n);
+    if (!w.outage && !n->cut && n->n_fenced == 0)
+        ask_others(n);
     if (w.now - n->beat_at < BEAT_MS || w.outage || n->cut)
         return;
-    if (w.rows[n->incarnation].dead) {
+    if (w.t.rows[n->incarnation].dead) {
         n->n_fenced++;
         return;
     }
     if (w.now - n->beat_at > 2 * BEAT_MS) /* late itself: it begins to watch anew */
         memset(n->seen, 0, sizeof n->seen);
     n->beat_at = w.now;
-    n->trusted_until = w.now + TRUST_MS;
-    w.rows[n->incarnation].beat++;
+    if (is_sure(n))
+        n->trusted_until = w.now + TRUST_MS;
+    w.t.rows[n->incarnation].beat++;
     judge(n);
-    claim(n);
+    if (is_sure(n))
+        claim(n);
 }
 
 static void on_staged(struct waiter *waiter, int status)
 {
     struct node *n = container_of(waiter, struct node, staged);
     (void)status;
-    for (unsigned i = 0; i < OWNERS && !w.rows[n->incarnation].dead; i++)
+    for (unsigned i = 0; i < OWNERS && !w.t.rows[n->incarnation].dead; i++)
         if (n->goes[i]) {
-            assert_int_equal(w.home[i], n->incarnation);
-            w.home[i] = 0;
+            assert_int_equal(w.t.home[i], n->incarnation);
+            w.t.home[i] = 0;
             w.moves++;
         }
     memset(n->goes, 0, sizeof n->goes);
@@ -163,7 +171,7 @@ static void close_some(struct node *n)
 static void leave_some(struct node *n)
 {
     struct slots idle, some = {0}, among;
-    if (n->leaves || n->restores || w.outage || n->cut)
+    if (n->leaves || n->restores || w.outage || n->cut || !is_sure(n))
         return;
     memset(&n->closed, 0, sizeof n->closed);
     if (chance(50))
@@ -238,7 +246,7 @@ static void reader_say(struct reader *r, const char *line)
 /* Mostly where the owner's home is, sometimes anywhere. */
 static struct reader *reader_new(unsigned owner)
 {
-    struct node *n = chance(90) ? node_of(w.home[owner]) : w.nodes[pick((unsigned)w.n_nodes)];
+    struct node *n = chance(90) ? node_of(w.t.home[owner]) : w.nodes[pick((unsigned)w.n_nodes)];
     if (!n || n->incarnation == 0 || n->paused || w.n_readers == READERS)
         return NULL;
     struct reader *r = xcalloc(sizeof *r);
@@ -252,11 +260,14 @@ static struct reader *reader_new(unsigned owner)
     reader_say(r, json("{'type':'hello'}"));
     for (size_t i = 0; i < w.n_tasks; i++) {
         char line[256];
-        if (w.tasks[i].owner != owner || (w.tasks[i].ended && !chance(10)))
+        if (w.tasks[i].owner != owner || w.tasks[i].lost || (w.tasks[i].ended && !chance(10)))
             continue;
+        r->stale[i] = w.epoch > 0 && n->kit.hub.epoch == w.epoch && i < w.n_before && chance(30);
+        unsigned after = r->stale[i] ? 1 + pick(3) : pick((unsigned)w.tasks[i].n + 1);
         snprintf(line, sizeof line,
-                 json("{'type':'resume','id':'r','conversation_id':'c','task_id':'%s','after':%u}"),
-                 w.tasks[i].id, pick((unsigned)w.tasks[i].n + 1));
+                 json("{'type':'resume','id':'%zu','conversation_id':'c','task_id':'%s','after':%u,"
+                      "'epoch':%lld}"),
+                 i, w.tasks[i].id, after, (long long)(w.epoch - r->stale[i]));
         reader_say(r, line);
     }
     return r;
@@ -325,7 +336,7 @@ static void misfortune(struct node *n)
     }
     if (n->paused && chance(6)) {
         n->paused = false;
-        w.zombies += w.rows[n->incarnation].dead;
+        w.zombies += w.t.rows[n->incarnation].dead;
     } else if (what < 2) {
         n->paused = true;
     } else if (what < 4 && !n->paused) {
@@ -348,6 +359,10 @@ static void misfortune(struct node *n)
 static void life_step(void)
 {
     w.now += 20 + pick(400);
+    if (!w.has_copy && chance(2))
+        cut_standby_off();
+    else if (w.has_copy && chance(10))
+        fail_over();
     for (size_t i = 0; i < w.n_nodes; i++) {
         misfortune(w.nodes[i]);
         agents_act(w.nodes[i]);
@@ -363,7 +378,7 @@ static bool is_whole(void)
         if (w.key_task[i][w.key_of[i]] < 0)
             return false;
     for (size_t i = 0; i < w.n_tasks; i++)
-        if (!w.tasks[i].ended)
+        if (!w.tasks[i].ended && !w.tasks[i].lost)
             return false;
     return true;
 }
@@ -411,6 +426,7 @@ static void live(uint64_t seed, size_t n_nodes, unsigned steps)
     w.memory = store_memory_new();
     w.now = 1000;
     w.n_rows = 1;
+    w.server = w.t.server = 1;
     w.n_nodes = n_nodes;
     memset(w.key_task, 0xff, sizeof w.key_task);
     for (size_t i = 0; i < n_nodes; i++) {
@@ -427,6 +443,8 @@ static void live(uint64_t seed, size_t n_nodes, unsigned steps)
         free(w.nodes[i]);
     }
     store_memory_ops.close(w.memory);
+    for (size_t i = 0; i < w.t.n_log; i++)
+        batch_free(w.log[i].batch);
     for (size_t i = 0; i < w.n_tasks; i++) {
         for (size_t k = 0; k < w.tasks[i].n; k++)
             free(w.tasks[i].lines[k]);
@@ -439,7 +457,8 @@ static void test_several_hubs_keep_the_promises_in_random_lives(void **state)
     (void)state;
     const char *lives = getenv("HOLDFAST_MODEL_LIVES");
     unsigned n = lives ? (unsigned)strtoul(lives, NULL, 10) : 200;
-    unsigned takeovers = 0, moves = 0, fenced = 0, lines = 0, zombies = 0, sent_away = 0;
+    unsigned takeovers = 0, moves = 0, fenced = 0, lines = 0, zombies = 0, sent_away = 0,
+             losses = 0, redone = 0, quiet = 0, refused = 0;
     uint64_t seed = t_seed();
     for (unsigned i = 0; i < OWNERS; i++)
         snprintf(names[i], sizeof names[i], "o%u", i);
@@ -452,10 +471,19 @@ static void test_several_hubs_keep_the_promises_in_random_lives(void **state)
         lines += w.lines;
         zombies += w.zombies;
         sent_away += w.sent_away;
+        losses += w.losses;
+        redone += w.redone;
+        quiet += w.quiet;
+        refused += w.refused;
     }
     print_message("%u lives: %u takeovers, %u moves (%u readers sent away), %u fenced, %u zombies, "
                   "%u lines\n",
                   n, takeovers, moves, sent_away, fenced, zombies, lines);
+    print_message(
+        "%u tails lost: %u batches sent again, %u times no epoch, %u old cursors refused\n", losses,
+        redone, quiet, refused);
+    if (n >= 100)
+        assert_true(losses > n && redone > n && quiet > n / 4 && refused > n);
     if (n >= 100)
         assert_true(takeovers > n && moves > n && fenced > n / 10 && zombies > n / 10 &&
                     sent_away > n);

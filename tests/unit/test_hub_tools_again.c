@@ -50,6 +50,14 @@ static void job_stop(struct tool_job *job)
     job->over = true;
 }
 
+static const char *job_place_name;
+
+static const char *job_place(const struct tool *tool)
+{
+    (void)tool;
+    return job_place_name;
+}
+
 static bool job_asks(const struct tool *tool, const struct tool_caller *caller,
                      struct str arguments, struct buf *question)
 {
@@ -65,10 +73,18 @@ static const struct tool command = {.name = "command",
                                     .start = job_start,
                                     .stop = job_stop,
                                     .again = TOOL_ATTACH,
-                                    .attach = job_attach};
+                                    .attach = job_attach,
+                                    .place = job_place};
+static const struct tool guarded = {.name = "guarded",
+                                    .start = job_start,
+                                    .stop = job_stop,
+                                    .asks = job_asks,
+                                    .again = TOOL_ATTACH,
+                                    .attach = job_attach,
+                                    .place = job_place};
 static const struct tool asked = {
     .name = "asked", .start = job_start, .stop = job_stop, .asks = job_asks};
-static const struct tool *const all_tools[] = {&look, &deed, &command, &asked};
+static const struct tool *const all_tools[] = {&look, &deed, &command, &asked, &guarded};
 
 static void use_tools(struct kit *k, size_t n)
 {
@@ -82,6 +98,7 @@ static int setup(void **state)
 {
     struct kit *k = kit_new();
     n_jobs = 0;
+    job_place_name = "here";
     again_use(k, &again_numbered_ops);
     use_tools(k, countof(all_tools));
     *state = k;
@@ -96,7 +113,7 @@ static int teardown(void **state)
 }
 
 #define CALL(id, tool) "{'call':'tool','call_id':'" id "','name':'" tool "','arguments':{'n':1}}"
-#define UNKNOWN(id)                                                      \
+#define UNKNOWN(id)                                                         \
     "{'type':'tool_result','call_id':'" id "','output':'" TOOL_UNKNOWN "'," \
     "'is_error':true}\n"
 
@@ -188,6 +205,51 @@ static void test_hub_call_that_was_approved_is_not_begun_twice(void **state)
     client_free(c);
 }
 
+/* On another machine, or after a reboot: what began left no trace there. */
+static void test_hub_call_that_was_made_elsewhere_is_unknown(void **state)
+{
+    static const char *const places[] = {"there", ""};
+    struct kit *k = *state;
+    for (size_t i = 0; i < countof(places); i++) {
+        struct client *c = client_new(k, "ann");
+        job_place_name = "here";
+        client_start(c, "c", "go");
+        run_say(k, kit_run(k, k->n_runs - 1), json(CALL("o", "command")));
+        job_place_name = places[i];
+        struct run *r = next_gateway(k, &c);
+        assert_string_equal(begun.bytes, "");
+        assert_int_equal(n_times(&again.numbered, json(UNKNOWN("o"))), i + 1);
+        run_end(k, r, RUN_DONE, "");
+        client_free(c);
+    }
+    assert_int_equal(k->hub.stats.unknown_effects[0].n, 1);
+}
+
+/* It waited for its approval, and begins where it is approved: there it is found again. */
+static void test_hub_call_that_is_approved_elsewhere_begins_there(void **state)
+{
+    struct kit *k = *state;
+    for (int back = 0; back < 2; back++) {
+        struct client *c = client_new(k, "ann");
+        job_place_name = "here";
+        buf_clear(&again.numbered);
+        const char *task = client_start(c, "c", "go");
+        run_say(k, kit_run(k, k->n_runs - 1), json(CALL("g", "guarded")));
+        job_place_name = "there";
+        next_gateway(k, &c);
+        client_ask(c, "respond", "c", task, json(",'input_id':'approve-1','answer':true"));
+        kit_settle(k);
+        assert_int_equal(n_times(&begun, "guarded"), 1);
+        job_place_name = back ? "here" : "there";
+        struct run *r = next_gateway(k, &c);
+        assert_int_equal(n_times(&begun, "+guarded"), !back);
+        assert_int_equal(n_times(&begun, "guarded"), !back);
+        assert_int_equal(n_times(&again.numbered, json(UNKNOWN("g"))), back);
+        run_end(k, r, RUN_DONE, "");
+        client_free(c);
+    }
+}
+
 static void test_hub_call_of_a_tool_that_is_gone_is_unknown(void **state)
 {
     struct kit *k = *state;
@@ -212,8 +274,9 @@ static void test_hub_call_with_a_secret_is_not_made_again(void **state)
     k->hub.o.secrets = secrets;
     struct client *c = client_new(k, "ann");
     client_start(c, "c", "go");
-    run_say(k, kit_run(k, 0), json("{'call':'tool','call_id':'s','name':'look','arguments':"
-                                   "{'key':'sk-0123456789'}}"));
+    run_say(k, kit_run(k, 0),
+            json("{'call':'tool','call_id':'s','name':'look','arguments':"
+                 "{'key':'sk-0123456789'}}"));
     assert_non_null(strstr(begun.bytes, "sk-0123456789"));
     struct run *r = next_gateway(k, &c);
     k->hub.o.secrets = secrets;
@@ -372,6 +435,8 @@ int main(void)
         TEST(test_hub_calls_that_a_restart_cut_are_answered_by_their_tools),
         TEST(test_hub_call_waits_for_its_approval_over_a_restart),
         TEST(test_hub_call_that_was_approved_is_not_begun_twice),
+        TEST(test_hub_call_that_was_made_elsewhere_is_unknown),
+        TEST(test_hub_call_that_is_approved_elsewhere_begins_there),
         TEST(test_hub_call_of_a_tool_that_is_gone_is_unknown),
         TEST(test_hub_call_with_a_secret_is_not_made_again),
         TEST(test_hub_call_of_a_task_that_is_cancelled_is_not_made_again),

@@ -180,6 +180,50 @@ def test_messages_are_edited_and_answers_made_again(gateway):
     run(body())
 
 
+def test_all_tasks_are_watched_each_event_once(gateway):
+    """Over cuts, with a loop that is slower than its queue, and from the cursor of an earlier watch."""
+
+    async def body():
+        async with connect(url(gateway)) as asker:
+            await asker.live()
+            token = asker.welcome["token"]
+            seen = {}
+
+            async def read(watch, until, is_new=True):
+                async for one in watch:
+                    kept = seen.setdefault(one.task_id, [])
+                    if not is_new and one.event.seq <= len(kept):
+                        continue  # it came behind the cursor that the other watch had
+                    assert one.event.seq == len(kept) + 1
+                    kept.append(one.event)
+                    if sum(events[-1].is_last for events in seen.values()) == until:
+                        return
+
+            with Relay(gateway) as wire:
+                async with connect(url(wire), token=token, backoff_s=FAST) as client:
+                    watch = client.watch()
+                    reading = asyncio.ensure_future(read(watch, 10))
+                    await client.conversations()  # so the watch was asked for before
+                    for n in range(10):
+                        task = await asker.conversation().ask(program(*[{"token": str(i)} for i in range(30)]))
+                        if n % 3 == 0:
+                            wire.cut()
+                        await task.result()
+                    await reading
+                    with pytest.raises(HoldfastError):
+                        client.watch()
+                    cursor = watch.cursor
+                    await watch.aclose()
+            away = await asker.conversation().ask("away")
+            await away.result()
+            async with connect(url(gateway), token=token) as client:
+                await read(client.watch(cursor), 11, is_new=False)
+            assert "".join(event.data["text"] for event in seen[task.task_id] if event.name == "token") == "".join(
+                str(i) for i in range(30))
+
+    run(body())
+
+
 def test_task_is_cancelled_over_the_socket(gateway):
     async def body():
         async with connect(url(gateway)) as client:

@@ -91,7 +91,7 @@ export class Chat {
   /** The words of a task's answer, as they stand on the page, whatever stands between them. */
   async shownOf(taskId) {
     const shown = await this.page
-      .locator(`.turn[data-task-id="${taskId}"] > .told > .answer`)
+      .locator(`.turn[data-task-id="${taskId}"] > .told > .stretch > .answer`)
       .evaluateAll((answers) =>
         answers.map((answer) => {
           const copy = answer.cloneNode(true);

@@ -40,6 +40,7 @@ async function carryOut(step, { client, sessionId, signal }) {
   const update = (update) => client.notify(methods.client.session.update, { sessionId, update });
   if (verb in steps) return void (await update(steps[verb](value)));
   if (verb === "wait") return void (await exists(value));
+  if (verb === "pause") return void (await new Promise((resolve) => setTimeout(resolve, value)));
   if (verb === "exit") process.exit(value);
   if (verb === "raw") return void process.stdout.write(`${value}\n`);
   if (verb === "stderr") return void process.stderr.write(value);

@@ -1,7 +1,8 @@
 /** search.ts -- goes to a message that was found. */
 
-import type { Conversation } from "@holdfast/client";
+import type { Conversation, FoundMessage } from "@holdfast/client";
 import { choose } from "@holdfast/client/branches";
+import { marked } from "@holdfast/client/search";
 import { gateway } from "./gateway";
 
 export const MOST = 256; // bytes of a query
@@ -67,4 +68,48 @@ export function mark(element: Element | null, query: string) {
     }
   }
   CSS.highlights.set(WORDS, marks);
+}
+
+const BEGIN = "\uE000"; // of a match, and its end: no text has these
+const END = "\uE001";
+
+/** Marks of whole lines and of links, each with what remains; a match may stand within. */
+const lineMarks: [RegExp, string][] = [
+  [/^[ \t]*(?:`{3,}|~{3,})[^`\n]*$/gm, ""], // a fence
+  [/^[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)*\|?[ \t]*$/gm, ""], // the rule of a table
+  [/^[ \t]*\|[ \t]*|[ \t]*\|[ \t]*$/gm, ""],
+  [/[ \t]+\|[ \t]+/g, " · "],
+  [/^[ \t]*(?:>[ \t]?)+/gm, ""],
+  [/^ {0,3}#{1,6}[ \t]+/gm, ""],
+  [/^[ \t]*[-+*][ \t]+(?:\[[ xX]\][ \t]+)?/gm, ""],
+  [/!?\[([^\]\n]*)\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:[ \t]+"[^"\n]*")?\)/g, "$1"],
+];
+const wordMarks: [RegExp, string][] = [
+  [/(\*\*\*|\*\*|~~)(?=\S)([^\n]+?)(?<=\S)\1/g, "$2"],
+  [/(?<!\w)(__|_)(?=\S)([^_\n]+?)(?<=\S)\1(?!\w)/g, "$2"],
+  [/(?<![\w*\\])\*(?=\S)([^*\n]+?)(?<=[^\s\\])\*(?![\w*])/g, "$1"],
+  [/(?<=\S)\*\*|\*\*(?=\S)/g, ""], // its other half is not in the snippet
+  [/\\([*_#`~|>])/g, "$1"],
+];
+
+const without = (text: string, marks: [RegExp, string][]) => marks.reduce((so, [mark, rest]) => so.replace(mark, rest), text);
+
+/** A find in pieces, as it reads on the page: without the marks of Markdown. */
+export function snippetOf(text: string, matches: FoundMessage["matches"]) {
+  const whole = marked(text, matches).map((piece) => (piece.isMatch ? BEGIN + piece.text + END : piece.text));
+  const lines = without(whole.join(""), lineMarks);
+  const isCode = (at: number) => at % 3 === 2;
+  const plain = lines
+    .split(/(`+)([^`\n]+)\1/) // text, ticks, code, text, …
+    .map((piece, at) => (isCode(at) ? piece : at % 3 === 1 ? "" : without(piece, wordMarks)))
+    .join("");
+  return plain
+    .split(BEGIN)
+    .flatMap((piece, at) => {
+      if (at === 0) return [{ text: piece, isMatch: false }];
+      const [match = "", ...rest] = piece.split(END);
+      return [{ text: match, isMatch: true }, { text: rest.join(""), isMatch: false }];
+    })
+    .map((piece) => ({ ...piece, text: piece.text.replaceAll(END, "") }))
+    .filter(({ text }) => text !== "");
 }

@@ -57,6 +57,7 @@ export class Client extends Observable {
 
   /** @internal */ readonly following = new Map<string, Task>();
   /** @internal */ readonly outgoing: Outbox;
+  /** @internal */ watcher?: { welcomed(): void; take(line: { type: string }): void };
   /** @internal */ readonly rollup: { rollup_ms?: number };
 
   #status: Status = { state: "connecting", retryAt: 0, error: null, trouble: null };
@@ -240,6 +241,7 @@ export class Client extends Observable {
       this.conversations.reconnected();
       for (const conversation of this.#conversations.values()) conversation.reconnected();
       for (const task of this.following.values()) task.reconnected(true);
+      this.watcher?.welcomed();
       this.changed();
     },
     onLines: (lines) => lines.forEach((line) => this.#take(line)),
@@ -258,6 +260,7 @@ export class Client extends Observable {
   #take(line: Line): void {
     if (this.#debug !== NOT) this.#debug(`< ${JSON.stringify(line)}`);
     if (line.id !== undefined) return this.#requests.settle(line.id, line);
+    if (/^(event|following|cursor)$/.test(line.type)) this.watcher?.take(line);
     switch (line.type) {
       case "event":
         this.following.get(line.task_id)?.take(line);

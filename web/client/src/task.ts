@@ -10,11 +10,11 @@
 import type { Client } from "./client.js";
 import { HoldfastError, TaskFailed } from "./errors.js";
 import { Observable } from "./observable.js";
-import { BLANK, endingOf, tell, type Ending, type Transcript } from "./transcript.js";
+import { BLANK, endingOf, tellAll, type Ending, type Transcript } from "./transcript.js";
 import { isTerminal, type Replies, type TaskEvent, type TaskRecord } from "./wire.js";
 import type { TaskStatus, TaskSummary } from "./wire.js";
 
-const QUEUE = 4_096; // events that an iterator holds; beyond this it asks again later
+const QUEUE = 4_096; // events that are held; beyond this, an iterator asks again later
 
 interface Reader {
   /** Seq of the newest event that it has taken. */
@@ -44,8 +44,6 @@ export const isLive = (status: TaskStatus): boolean => status === "pending" || s
 export class Task extends Observable {
   /** The newest one from a reply or a push; before the first, most members are missing. */
   summary: Partial<TaskSummary> = {};
-  /** The state from its events; grows while the task is followed. */
-  transcript: Transcript = BLANK;
   /** Why it cannot be followed. */
   error: HoldfastError | null = null;
 
@@ -58,6 +56,8 @@ export class Task extends Observable {
   #over = false; // the answer was that the task has ended
   #restarted = false;
   #epoch = 0; // of the history that the readers' numbers are of: PROTOCOL.md 4
+  #transcript = BLANK;
+  #untold: TaskEvent[] = []; // events that are not in the transcript yet: all of a message at once
   #ending: Ending | null = null;
 
   /** @internal */
@@ -68,6 +68,16 @@ export class Task extends Observable {
   ) {
     super();
     this.#client = client;
+  }
+
+  /** The state from its events; grows while the task is followed. */
+  get transcript(): Transcript {
+    const events = this.#untold;
+    if (events.length > 0) {
+      this.#untold = [];
+      this.#transcript = tellAll(this.#transcript, events);
+    }
+    return this.#transcript;
   }
 
   get text(): string {
@@ -283,7 +293,7 @@ export class Task extends Observable {
   #own: Reader = {
     last: 0,
     take: (event) => {
-      this.transcript = tell(this.transcript, event);
+      if (this.#untold.push(event) >= QUEUE) void this.transcript; // nobody looks: hold no more
       this.changed();
     },
     finish: (error) => {

@@ -72,13 +72,55 @@ export const BLANK: Transcript = {
 };
 
 /** The transcript with one more event, which must be the next one. */
-export function tell(so: Transcript, event: TaskEvent): Transcript {
-  return { ...so, ...news(so, event), last: event.seq };
+export const tell = (so: Transcript, event: TaskEvent): Transcript => tellAll(so, [event]);
+
+/** The same with several at once, for one copy of its lists. */
+export function tellAll(so: Transcript, events: readonly TaskEvent[]): Transcript {
+  const draft = new Draft(so);
+  for (const event of events) {
+    Object.assign(draft.so, news(draft, event));
+    draft.so.last = event.seq;
+  }
+  return draft.so;
 }
 
-function news(so: Transcript, told: TaskEvent): Partial<Transcript> | undefined {
+type Lists = { [K in keyof Transcript as Transcript[K] extends readonly unknown[] ? K : never]: Transcript[K] };
+type Writable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** A new transcript in the making.  Its lists are copied before they are first written to. */
+class Draft {
+  so: Writable<Transcript>;
+  #own = new Set<unknown>();
+
+  constructor(so: Transcript) {
+    this.so = { ...so };
+  }
+
+  list<K extends keyof Lists>(name: K): Writable<Lists[K]> & unknown[] {
+    let list: any = this.so[name];
+    if (!this.#own.has(list)) this.#own.add((list = this.so[name] = [...list] as any));
+    return list;
+  }
+
+  /** One more part, whose member has the name of its type, and an item of that list. */
+  add(seq: number, type: Part["type"], its: object, list?: keyof Lists): void {
+    if (list) this.list(list).push(its as never);
+    this.list("parts").push({ seq, type, [type]: its } as never);
+  }
+
+  /** One more piece of text or thoughts: it joins a part that it directly follows. */
+  say(type: "text" | "thinking", seq: number, text: string): void {
+    this.so[type] += text;
+    const parts = this.list("parts") as Part[];
+    const last = parts.at(-1);
+    if (last?.type === type) parts[parts.length - 1] = { ...last, text: last.text + text };
+    else parts.push({ seq, type, text });
+  }
+}
+
+function news(draft: Draft, told: TaskEvent): Partial<Transcript> | void {
+  const { so } = draft;
   const { event, data, ts, seq, from = seq } = told;
-  const { parts } = so;
   switch (event) {
     case "reset":
       return { ...BLANK, first: data.first, started: data.first > 1 };
@@ -89,28 +131,24 @@ function news(so: Transcript, told: TaskEvent): Partial<Transcript> | undefined 
     case "task.resumed":
       return { resumed: so.resumed + 1, ...withdrawn(so, data.keep) };
     case "thinking":
-      return { thinking: so.thinking + data.text, parts: longer(parts, "thinking", from, data.text) };
+      return draft.say(event, from, data.text);
     case "token":
-      return { text: so.text + data.text, parts: longer(parts, "text", from, data.text) };
-    case "tool_call": {
-      const tool = { ...data, calledAt: ts };
-      return { tools: [...so.tools, tool], ...added(so, seq, "tool", tool) };
-    }
+      return draft.say("text", from, data.text);
+    case "tool_call":
+      return draft.add(seq, "tool", { ...data, calledAt: ts }, "tools");
     case "tool_result":
-      return withResult(so, seq, { ...data, returnedAt: ts });
+      return withResult(draft, seq, { ...data, returnedAt: ts });
     case "progress":
       return { progress: data.progress, note: data.note ?? "" };
     case "message":
-      return { inbox: [...so.inbox, data], ...added(so, seq, event, data) };
+      return draft.add(seq, event, data, "inbox");
     case "child":
-      return { children: [...so.children, data], ...added(so, seq, event, data) };
+      return draft.add(seq, event, data, "children");
     case "custom":
     case "file":
-      return added(so, seq, event, data);
-    case "input_required": {
-      const question = { ...data, open: true };
-      return { questions: [...so.questions, question], ...added(so, seq, "question", question) };
-    }
+      return draft.add(seq, event, data);
+    case "input_required":
+      return draft.add(seq, "question", { ...data, open: true }, "questions");
     case "input_received":
       return answered(so, (one) => closed(one, data.input_id, data.answer));
     case "final_answer":
@@ -119,23 +157,6 @@ function news(so: Transcript, told: TaskEvent): Partial<Transcript> | undefined 
     case "task.failed":
       return end(so, seq, endingOf(told)!);
   }
-}
-
-/** One more part, whose member has the name of its type. */
-const added = <T extends Part["type"]>(so: Transcript, seq: number, type: T, its: object) => ({
-  parts: [...so.parts, { seq, type, [type]: its } as unknown as Part],
-});
-
-/** One more piece of text or thoughts: it joins a part that it directly follows. */
-function longer(
-  parts: Transcript["parts"],
-  type: "text" | "thinking",
-  seq: number,
-  text: string,
-): Part[] {
-  const last = parts.at(-1);
-  if (last?.type !== type) return [...parts, { seq, type, text }];
-  return [...parts.slice(0, -1), { ...last, text: last.text + text }];
 }
 
 /** Without the text that is said anew: what remains is counted, in characters of either kind. */
@@ -154,7 +175,7 @@ function withdrawn(so: Transcript, keep = { text: Infinity, thinking: Infinity }
 function final({ text, parts }: Transcript, seq: number, output: string): Partial<Transcript> {
   if (text === output) return {};
   const others = parts.filter(({ type }) => type !== "text");
-  return { text: output, parts: longer(others, "text", seq, output) };
+  return { text: output, parts: [...others, { seq, type: "text", text: output }] };
 }
 
 /** How the task ended, if this event says so. */
@@ -189,18 +210,13 @@ function answered(so: Transcript, of: (one: Question) => Question): Partial<Tran
  * Agents may reuse a call_id, and some models do in each turn: a result belongs to the oldest open
  * call.
  */
-function withResult(
-  so: Transcript,
-  seq: number,
-  result: Omit<ToolCall, "arguments">,
-): Partial<Transcript> {
-  const { tools, parts } = so;
+function withResult(draft: Draft, seq: number, result: Omit<ToolCall, "arguments">): void {
+  const { tools, parts } = draft.so;
   const same = tools.filter(({ call_id }) => call_id === result.call_id);
   const call = same.find(({ output }) => output === undefined) ?? same.at(-1);
   const tool = { arguments: {}, ...call, ...result };
-  if (!call) return { tools: [...tools, tool], ...added(so, seq, "tool", tool) };
-  return {
-    tools: tools.map((one) => (one === call ? tool : one)),
-    parts: parts.map((one) => (one.type === "tool" && one.tool === call ? { ...one, tool } : one)),
-  };
+  if (!call) return draft.add(seq, "tool", tool, "tools");
+  const at = parts.findIndex((one) => one.type === "tool" && one.tool === call);
+  draft.list("tools")[tools.indexOf(call)] = tool;
+  draft.list("parts")[at] = { seq: parts[at]!.seq, type: "tool", tool };
 }

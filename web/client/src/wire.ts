@@ -282,7 +282,7 @@ export interface RequestFields {
   respond: TaskRef & { input_id: string; answer: boolean | string };
   open: ConversationRef & { limit?: number; follow?: boolean; rollup_ms?: number };
   close: ConversationRef;
-  watch: Record<never, never>;
+  watch: { events?: boolean; cursor?: string; rollup_ms?: number };
   task: TaskRef;
   tasks: ConversationRef & Page & { status?: TaskStatus };
   history: ConversationRef & Page & { all?: boolean };

@@ -13,5 +13,6 @@ from .conversation import Conversation
 from .errors import HoldfastError, TaskFailed
 from .outbox import Outgoing
 from .task import Event, Result, Task
+from .watch import Watch, Watched
 
-__all__ = ["Client", "Conversation", "Event", "HoldfastError", "Outgoing", "Result", "Task", "TaskFailed", "connect"]
+__all__ = ["Client", "Conversation", "Event", "HoldfastError", "Outgoing", "Result", "Task", "TaskFailed", "Watch", "Watched", "connect"]

@@ -16,6 +16,7 @@ from .outbox import Outbox
 from .requests import Requests
 from .store import Store
 from .task import Task
+from .watch import Watch
 
 Line = dict[str, Any]
 
@@ -49,6 +50,7 @@ class Client:
         self._tasks: weakref.WeakValueDictionary[str, Task] = weakref.WeakValueDictionary()
         self._conversations: weakref.WeakValueDictionary[str, Conversation] = weakref.WeakValueDictionary()
         self._work: set[asyncio.Task[Any]] = set()
+        self._watch: Watch | None = None
         self._store = Store(store, url)
         self._requests = Requests(self._send)
         self.files = Files(url)
@@ -108,6 +110,20 @@ class Client:
         """`conversations` whose titles have all words of the query, and `messages`, newest first; while there is `more`, ask
         again with the reply's `before`."""
         return await self.request("search", {"query": query, "limit": limit, "before": before})
+
+    def watch(self, cursor: str | None = None, *, rollup_ms: int | None = None) -> Watch:
+        """The events of all tasks of this owner, each once and in order within its task; `async for`.  cursor: what an
+        earlier watch had in `cursor`; without it, all live tasks and all that come.  A client has one watch."""
+        if self._watch:
+            raise HoldfastError("conflict", "this client has a watch already")
+        self._watch = Watch(self, cursor, rollup_ms)
+        return self._watch
+
+    def unwatch(self, watch: Watch) -> None:
+        if self._watch is watch:
+            self._watch = None
+            if not self.is_closed:
+                self.later("watch", {"events": False})
 
     async def import_lines(self, lines: list[Line], *, title: str | None = None) -> Conversation:
         """A new conversation of the lines of an export, without its events; a long one goes over HTTP."""
@@ -174,6 +190,8 @@ class Client:
 
     def on_line(self, line: Line) -> None:
         kind = line.get("type")
+        if self._watch and kind in ("event", "following", "cursor"):
+            self._watch.on_line(line)
         if kind == "event":
             task = self._tasks.get(line["task_id"])
             if task:
@@ -199,6 +217,8 @@ class Client:
             conversation.on_line(line)
 
     def on_lost(self) -> None:
+        if self._watch:
+            self._watch.on_lost()
         self._live.clear()
         self._requests.lost()
         for task in list(self._tasks.values()):
@@ -208,6 +228,8 @@ class Client:
         self._error = error
         self._live.set()
         self._requests.drop(error)
+        if self._watch:
+            self._watch.on_end(error)
         for task in list(self._tasks.values()):
             task.on_end(error)
         for conversation in list(self._conversations.values()):

@@ -69,6 +69,7 @@ const components: Components & { tex: unknown } = {
   ),
 };
 
+const NEAR = 3; // pieces before the last one that are never skipped
 const CHARACTERS_PER_MS = 100; // so that parsing takes a tenth of the time, or less
 
 interface PieceOfText {
@@ -79,18 +80,23 @@ interface PieceOfText {
 }
 
 const Piece = memo(({ text, growing, prefix }: PieceOfText) => (
-  <div className="piece">
-    <ReactMarkdown
-      {...(text.includes("|") ? tables : plain)}
-      remarkRehypeOptions={{ clobberPrefix: prefix, footnoteLabelProperties: { className: ["sr-only"] } }}
-      components={components}
-    >
-      {growing ? remend(text) : text}
-    </ReactMarkdown>
-  </div>
+  <ReactMarkdown
+    {...(text.includes("|") ? tables : plain)}
+    remarkRehypeOptions={{ clobberPrefix: prefix, footnoteLabelProperties: { className: ["sr-only"] } }}
+    components={components}
+  >
+    {growing ? remend(text) : text}
+  </ReactMarkdown>
 ));
 
-export const Markdown = memo(({ text, growing = false }: { text: string; growing?: boolean }) => {
+interface Props {
+  text: string;
+  growing?: boolean;
+  /** It arrived here, piece by piece: the heights of all but the last pieces are known. */
+  grown?: boolean;
+}
+
+export const Markdown = memo(({ text, growing = false, grown = false }: Props) => {
   const prefix = `${useId()}-`;
   const blocks = useRef<Blocks>(null);
   blocks.current ??= new Blocks();
@@ -99,5 +105,12 @@ export const Markdown = memo(({ text, growing = false }: { text: string; growing
   const pieces = blocks.current.of(paced);
   read.current = pieces.at(-1)!.length;
   const last = pieces.length - 1;
-  return pieces.map((piece, at) => piece !== "" && <Piece key={at} text={piece} growing={growing && at === last} prefix={prefix} />);
+  return pieces.map(
+    (piece, at) =>
+      piece !== "" && (
+        <div key={at} className="piece" data-far={(grown && at < last - NEAR) || undefined}>
+          <Piece text={piece} growing={growing && at === last} prefix={prefix} />
+        </div>
+      ),
+  );
 });

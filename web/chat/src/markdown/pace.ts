@@ -3,11 +3,12 @@
  * responsive.  The last state is always shown.
  */
 
-import { useDeferredValue, useEffect, useReducer, useRef } from "react";
+import { useDeferredValue, useEffect, useLayoutEffect, useReducer, useRef } from "react";
 
 const FRAME_MS = 20;
 const MUCH = 1_000; // characters that cannot be parsed within a frame or two, on a slow machine
-const PIECE = 800; // characters of a frame
+const LEAST = 200; // characters of a frame, however long they take
+const BUDGET_MS = 8; // of a frame, for drawing what is new: as much again goes to the browser's layout
 const BUSY = 20; // changes, each in a frame of its own
 const PATIENCE_MS = 1_000;
 
@@ -39,6 +40,17 @@ export interface Cutting<T> {
   more(before: T, now: T, characters: number): T;
 }
 
+/** How much can be drawn in a frame: what the last pieces took tells it. */
+class Room {
+  characters = MUCH;
+
+  took(characters: number, ms: number) {
+    if (characters < LEAST / 2) return; // mostly other work
+    const fits = (characters * BUDGET_MS) / Math.max(ms, 0.1);
+    this.characters = Math.min(MUCH, Math.max(LEAST, Math.round((this.characters + fits) / 2)));
+  }
+}
+
 /**
  * The value or, while much of it is new, its previous state until React has rendered the new one in
  * the gaps between other work.  When more keeps coming there are no gaps: then it is shown in
@@ -50,8 +62,11 @@ export function useInGaps<T>(value: T, blank: T, { fresh, more }: Cutting<T>): T
   const shown = useRef(blank);
   const waiting = useRef({ since: 0, changes: 0, value: blank });
   const [, show] = useReducer((n: number) => n + 1, 0);
+  const room = useRef<Room>(null);
+  room.current ??= new Room();
+  const begun = performance.now();
   const before = shown.current;
-  const isMuch = fresh(before, value) > MUCH;
+  const isMuch = fresh(before, value) > room.current.characters;
   const read = useDeferredValue(isMuch ? value : null, null);
   let now = value;
   let isCut = false;
@@ -61,8 +76,11 @@ export function useInGaps<T>(value: T, blank: T, { fresh, more }: Cutting<T>): T
     if (its.value !== value) its.changes++;
     its.value = value;
     isCut = its.changes > BUSY || performance.now() - its.since >= PATIENCE_MS;
-    now = isCut ? more(before, value, PIECE) : before;
+    now = isCut ? more(before, value, room.current.characters) : before;
   }
+  useLayoutEffect(() => {
+    if (now !== before && (isCut || !isMuch)) room.current!.took(fresh(before, now), performance.now() - begun);
+  });
   useEffect(() => {
     shown.current = now;
     if (now === value) waiting.current = { since: 0, changes: 0, value };

@@ -44,7 +44,7 @@ function Offer() {
   const make = () => {
     setOffer(null);
     handover(gateway).then(
-      ({ code, expires_at }) => setOffer({ address: linkTo(home, { handover: code }), expires_at }),
+      ({ code, expires_at, url }) => setOffer({ address: url ?? linkTo(home, { handover: code }), expires_at }),
       (error: Wrong) => setWrong(error.code === "unsupported" ? "This gateway hands nothing over." : sentenceOf(error)),
     );
   };

@@ -4,7 +4,7 @@ import type { FoundConversation, FoundMessage } from "@holdfast/client";
 import { marked, search } from "@holdfast/client/search";
 import { useEffect, useRef, useState } from "react";
 import { gateway } from "../gateway";
-import { queryOf } from "../search";
+import { queryOf, snippetOf } from "../search";
 import { sentenceOf, type Wrong } from "../trouble";
 import { useWatched } from "../watch";
 import { timeAgo } from "../words";
@@ -89,9 +89,8 @@ function useFound(query: string) {
   return { found, wrong: isLive ? wrong : "There is no connection.", further };
 }
 
-function Marked({ text, matches }: { text: string; matches: FoundMessage["matches"] }) {
-  return marked(text, matches).map(({ text: piece, isMatch }, at) => (isMatch ? <mark key={at}>{piece}</mark> : piece));
-}
+const Pieces = ({ all }: { all: ReturnType<typeof marked> }) =>
+  all.map(({ text, isMatch }, at) => (isMatch ? <mark key={at}>{text}</mark> : text));
 
 interface Props {
   text: string;
@@ -120,7 +119,7 @@ export function SearchResults({ text, go, leave }: Props) {
               <a href={`#${conversation_id}`} onClick={leave}>
                 <span className="head">
                   <strong>
-                    <Marked text={title ?? ""} matches={matches} />
+                    <Pieces all={marked(title ?? "", matches)} />
                   </strong>
                   <time>{timeAgo(updated_at)}</time>
                 </span>
@@ -141,7 +140,7 @@ export function SearchResults({ text, go, leave }: Props) {
                   <time>{timeAgo(created_at)}</time>
                 </span>
                 <span className="snippet" dir="auto">
-                  <Marked text={its} matches={matches} />
+                  <Pieces all={snippetOf(its, matches)} />
                 </span>
               </a>
             </li>

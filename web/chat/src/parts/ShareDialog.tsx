@@ -49,9 +49,9 @@ function Links({ id, title }: { id: string; title: string }) {
   }, [id]);
   useEffect(look, [look]);
   const make = (rights: readonly Right[], actor: string, days: number) =>
-    share(gateway, id, { rights, expires_at: Date.now() + days * DAY_MS - MINUTE_MS, ...(actor && { actor }) }).then(({ token }) => {
+    share(gateway, id, { rights, expires_at: Date.now() + days * DAY_MS - MINUTE_MS, ...(actor && { actor }) }).then(({ token, url }) => {
       setWrong("");
-      setMade(linkTo(home, { share: token }));
+      setMade(url ?? linkTo(home, { share: token })); // the operator's address is the public one
       look();
     }, fail);
   const revoke = (its: Share) => unshare(gateway, its.share_id).then(() => (setMade(""), look()), fail);

@@ -1,18 +1,13 @@
 /** Work.tsx -- a task's output and actions in order: text, thoughts, tools, questions, its end. */
 
 import type { Part, Task } from "@holdfast/client";
-import { useMemo, useRef, useState } from "react";
-import { Markdown } from "../markdown/Markdown";
+import { useCallback, useMemo, useRef, useState } from "react";
 import { useInGaps } from "../markdown/pace";
-import { plural } from "../words";
 import { End } from "./End";
-import { FileCard } from "./FileCard";
 import { Progress } from "./Progress";
-import { QuestionCard } from "./QuestionCard";
-import { atOnce, inPieces, stepsOf, type Step } from "./steps";
+import { atOnce, inPieces, stepsOf, stretchesOf, type Step } from "./steps";
+import { Stretch } from "./Stretch";
 import { childrenOf, TaskList } from "./TaskTree";
-import { Thinking } from "./Thinking";
-import { ToolCards } from "./ToolCards";
 
 export interface Said {
   /** The stored text: shown until the task's events have arrived. */
@@ -28,11 +23,13 @@ interface Props {
 }
 
 const NONE: readonly Part[] = [];
+const NEAR = 2; // stretches at the end, which are never skipped: one may just have begun
 
-function usePartsOf({ text, task }: Said): readonly Part[] {
+/** What arrived here in pieces is shown in pieces to its end. */
+function usePartsOf({ text, task }: Said, grown: boolean): readonly Part[] {
   const stored = useMemo<readonly Part[]>(() => (text ? [{ seq: 1, type: "text", text }] : NONE), [text]);
   const told = task?.transcript;
-  return useInGaps(told && told.last > 0 ? told.parts : stored, NONE, task?.live ? inPieces : atOnce);
+  return useInGaps(told && told.last > 0 ? told.parts : stored, NONE, grown ? inPieces : atOnce);
 }
 
 /** Nothing on the page shows activity: no words, no tool, no question. */
@@ -45,59 +42,36 @@ function isSilent(last: Step | undefined): boolean {
 
 export function Work({ said, all }: Props) {
   const { task } = said;
-  const parts = usePartsOf(said);
-  const [every, setEvery] = useState(false);
-  const steps = stepsOf(parts, every);
   const live = Boolean(task?.live);
   const grown = useRef(live); // arrived here, piece by piece
   grown.current ||= live;
+  const parts = usePartsOf(said, grown.current);
+  const [every, setEvery] = useState(false);
+  const showAll = useCallback(() => setEvery(true), []);
+  const steps = stepsOf(parts, every);
+  const stretches = stretchesOf(steps);
   const last = steps.at(-1);
   const grows = steps.findLast(({ type }) => type === "text" || type === "calls" || type === "question");
   const placed = new Set(steps.flatMap((step) => (step.type === "children" ? step.ids : [])));
   const children = task ? childrenOf(task.id, all) : [];
   const rest = children.filter(({ id }) => !placed.has(id));
 
-  const show = (step: Step) => {
-    const { key } = step;
-    const isLast = step === last;
-    switch (step.type) {
-      case "text":
-        return <Answer key={key} text={step.text} growing={live && step === grows} grown={grown.current} />;
-      case "thinking":
-        return <Thinking key={key} text={step.text} busy={live && isLast} />;
-      case "calls":
-        return <ToolCards key={key} tools={step.calls} task={task!} />;
-      case "children":
-        return <TaskList key={key} tasks={children.filter(({ id }) => step.ids.includes(id))} all={all} />;
-      case "question":
-        return <QuestionCard key={key} question={step.question} task={task!} />;
-      case "files":
-        return (
-          <ul key={key} className="files" aria-label="Files">
-            {step.files.map((file) => (
-              <FileCard key={file.file_id} part={{ ...file, type: "file" }} conversationId={task!.conversationId} />
-            ))}
-          </ul>
-        );
-      case "message":
-        return (
-          <p className="inbox" key={key}>
-            <strong>{step.message.from}</strong> {step.message.content}
-          </p>
-        );
-      case "custom":
-        return <Remark key={key} custom={step.custom} />;
-      case "earlier":
-        return (
-          <button key={key} type="button" className="quiet earlier" onClick={() => setEvery(true)}>
-            Show {plural(step.count, "earlier call")}
-          </button>
-        );
-    }
-  };
   return (
     <>
-      {steps.map(show)}
+      {stretches.map(({ key, steps }, at) => (
+        <Stretch
+          key={key}
+          steps={steps}
+          task={task}
+          all={all}
+          live={live}
+          last={last}
+          grows={live ? grows : undefined}
+          grown={grown.current}
+          far={grown.current && at < stretches.length - NEAR}
+          showAll={showAll}
+        />
+      ))}
       {!steps.some(({ type }) => type === "text") && <div className="answer" />}
       <TaskList tasks={rest} all={all} />
       {live && !task!.cancelling && task!.status === "running" && isSilent(last) && (
@@ -109,23 +83,4 @@ export function Work({ said, all }: Props) {
       <End said={said} />
     </>
   );
-}
-
-function Answer({ text, growing, grown }: { text: string; growing: boolean; grown: boolean }) {
-  return (
-    <div className="answer" data-growing={growing || undefined} data-grown={grown || undefined}>
-      <Markdown text={text} growing={growing} />
-    </div>
-  );
-}
-
-const remarks: Record<string, string> = {
-  history_shortened: "The conversation is long: its oldest messages were left out of what the model reads.",
-  notices_paused: "Eight turns in a row began by themselves. Further ones wait for your next message.",
-};
-
-/** Shows the gateway's own custom events; those of an application are for its own page. */
-function Remark({ custom }: { custom: { event_type: string } }) {
-  const text = remarks[custom.event_type];
-  return text ? <p className="remark">{text}</p> : null;
 }

@@ -2,7 +2,7 @@
 
 import type { Part } from "@holdfast/client";
 import { expect, test } from "vitest";
-import { inPieces, stepsOf } from "./steps";
+import { inPieces, isSame, isSettled, stepsOf, stretchesOf } from "./steps";
 
 let seq = 0;
 const text = (words: string): Part => ({ seq: ++seq, type: "text", text: words });
@@ -80,4 +80,28 @@ test("much is shown piece by piece, and no piece ends within a character", () =>
 
 test("what takes the place of other parts is new", () => {
   expect(inPieces.fresh([{ seq: 3, type: "text", text: "abc" }], [{ seq: 9, type: "text", text: "abcd" }])).toBe(4);
+});
+
+test("stretches keep their beginnings while a task continues, so that all but the last stay as drawn", () => {
+  const parts: Part[] = [];
+  const drawn = new Map<string, string>();
+  for (let n = 0; n < 100; n++) {
+    parts.push(call(), text(`Said ${n}.\n\n`));
+    const stretches = stretchesOf(stepsOf(parts, true));
+    for (const { key, steps } of stretches.slice(0, -1)) {
+      const keys = steps.map((step) => step.key).join();
+      expect(drawn.get(key) ?? keys).toBe(keys);
+      drawn.set(key, keys);
+    }
+  }
+  expect(drawn.size).toBe(6);
+});
+
+test("a step is the same while its parts are, and settled once nothing can change it", () => {
+  const done = call();
+  if (done.type === "tool") done.tool = { ...done.tool, output: "1", is_error: false };
+  const parts = [text("Said.\n\n"), done, thought("hm"), text("More"), call("open")];
+  const [before, now] = [stepsOf(parts, true), stepsOf([...parts.slice(0, 3), text("More words")], true)];
+  expect(now.map((step, at) => isSame(step, before[at]!))).toEqual([true, true, true, false]);
+  expect(before.map(isSettled)).toEqual([true, true, true, true, false]);
 });

@@ -39,6 +39,40 @@ export function stepsOf(parts: readonly Part[], all: boolean): Step[] {
   return steps;
 }
 
+const TEXTS = 16; // of a stretch
+
+/** The steps in stretches: where one begins stays the same while the task continues. */
+export function stretchesOf(steps: readonly Step[]): { key: string; steps: Step[] }[] {
+  const all: { key: string; steps: Step[] }[] = [];
+  for (const step of steps) {
+    const begins = step.type === "text" && Number(step.key.split(" ")[1]) % TEXTS === 0;
+    if (all.length === 0) all.push({ key: "text 0", steps: [step] });
+    else if (begins && step.key !== "text 0") all.push({ key: step.key, steps: [step] });
+    else all.at(-1)!.steps.push(step);
+  }
+  return all;
+}
+
+/** It says the same as long as its parts are the same. */
+export function isSettled(step: Step): boolean {
+  if (step.type === "calls") return step.calls.every(({ output }) => output !== undefined);
+  return step.type !== "children" && step.type !== "question";
+}
+
+const isEach = (one: readonly unknown[], other: readonly unknown[]) =>
+  one.length === other.length && one.every((each, at) => each === other[at]);
+
+/** Both are the same settled step, of the same parts. */
+export function isSame(one: Step, other: Step): boolean {
+  if (one.key !== other.key) return false;
+  if (one.type === "calls" && other.type === "calls") return isEach(one.calls, other.calls);
+  if (one.type === "files" && other.type === "files") return isEach(one.files, other.files);
+  if ("text" in one && "text" in other) return one.text === other.text;
+  if (one.type === "message" && other.type === "message") return one.message === other.message;
+  if (one.type === "custom" && other.type === "custom") return one.custom === other.custom;
+  return one.type === "earlier" && other.type === "earlier" && one.count === other.count;
+}
+
 function put(steps: Step[], part: Part) {
   const last = steps.at(-1);
   const key = `${part.type} ${part.seq}`;

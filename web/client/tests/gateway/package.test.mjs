@@ -111,9 +111,9 @@ console.log(typeof vue.useTask, typeof svelte.task, typeof solid.createTask, (aw
 client.close();\n`;
   await write("others.js", code);
   assert.equal((await node("others.js")).stdout, "function function function faked\n");
-  const required = 'const { FakeGateway } = require("@holdfast/client/testing");\nconsole.log(typeof FakeGateway, ...["vue", "svelte", "solid", "ai-sdk", "assistant-ui", "sentences", "trouble", "search", "sharing", "export", "verify"].map((name) => Object.keys(require(`@holdfast/client/${name}`)).length));\n';
+  const required = 'const { FakeGateway } = require("@holdfast/client/testing");\nconsole.log(typeof FakeGateway, ...["vue", "svelte", "solid", "ai-sdk", "assistant-ui", "sentences", "trouble", "search", "sharing", "export", "verify", "watch"].map((name) => Object.keys(require(`@holdfast/client/${name}`)).length));\n';
   await write("others.cjs", required);
-  assert.equal((await node("others.cjs")).stdout, "function 4 4 4 2 1 4 1 2 7 3 1\n");
+  assert.equal((await node("others.cjs")).stdout, "function 4 4 4 2 1 4 1 2 7 3 1 1\n");
 });
 
 test("and for require, in Node", async () => {

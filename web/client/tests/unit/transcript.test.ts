@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { BLANK, endingOf, tell, type Transcript } from "../../src/transcript.js";
+import { BLANK, endingOf, tell, tellAll, type Transcript } from "../../src/transcript.js";
 import { event } from "../support/script.js";
 
 /** The transcript of these events, numbered from 1. */
@@ -203,4 +203,28 @@ describe("parts", () => {
     const merged = tell(BLANK, event(8, "token", { text: "abc" }, { from: 3 }) as any);
     expect(merged.parts).toEqual([{ seq: 3, type: "text", text: "abc" }]);
   });
+});
+
+it("is the same from many events at once as from each by itself, and leaves the former as it was", () => {
+  const call = (n: number) => ({ call_id: `${n}`, name: "look", arguments: { n } });
+  const events = Array.from({ length: 20 }, (_, n) => [
+    ["thinking", { text: "hm" }],
+    ["tool_call", call(n)],
+    ["token", { text: `said ${n} ` }],
+    ["tool_result", { call_id: `${n}`, name: "look", output: "seen", is_error: n === 7 }],
+    ["input_required", { input_id: `q${n}`, kind: "approval", prompt: "?" }],
+    ["input_received", { input_id: `q${n}`, answer: true }],
+    ["progress", { progress: n / 20 }],
+    ["token", { text: "and more" }],
+    ["custom", { event_type: "mine", payload: n }],
+  ])
+    .flat()
+    .map(([name, data], at) => event(at + 1, name as string, data as object) as any);
+  const states = events.reduce((all, each) => [...all, tell(all.at(-1)!, each)], [BLANK] as Transcript[]);
+  for (const at of [0, 1, 50, 99]) {
+    const former = states[at]!;
+    const was = JSON.stringify(former);
+    expect(tellAll(former, events.slice(at))).toEqual(states.at(-1));
+    expect(JSON.stringify(former)).toBe(was);
+  }
 });
