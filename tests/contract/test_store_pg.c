@@ -364,6 +364,27 @@ static void test_columns_that_are_missing_are_added(void **state)
     assert_int_equal(ask(w->f, about_task("ann", "c", "t"))->tasks[0].waits, 0);
 }
 
+/* Behind a dump a start gives up in a second, and nobody's batch waits behind it. */
+static void test_schema_does_not_wait_behind_a_dump(void **state)
+{
+    struct world *w = *state;
+    char error[STORE_ERROR_TEXT] = "";
+    struct store_pg *two = NULL;
+    begin_task(w);
+    assert_int_equal(settle(w), STORE_OK);
+    pg_kit_sql("ALTER TABLE tasks DROP COLUMN retracted");
+    PGconn *dump = PQconnectdb(pg_kit_url());
+    PQclear(PQexec(dump, "BEGIN; LOCK TABLE tasks IN ACCESS SHARE MODE"));
+    assert_true(try_open(pg_kit_url(), "two", NULL, &two, error) < 0);
+    assert_non_null(strstr(error, "lock timeout"));
+    w->number++;
+    put_lines(w->f, 7, 7, 7);
+    assert_int_equal(settle(w), STORE_OK);
+    PQfinish(dump);
+    two = open_pg(pg_kit_url(), "two", NULL);
+    store_pg_ops.close(two);
+}
+
 /* An older gateway's tables, made by its scripts, with the rows that it would have had. */
 static void write_old_schema(int version)
 {
@@ -523,6 +544,7 @@ int main(void)
         TEST(test_same_directory_waits_for_no_lease),
         TEST(test_lost_tail_ends_the_process),
         TEST(test_columns_that_are_missing_are_added),
+        TEST(test_schema_does_not_wait_behind_a_dump),
         TEST(test_every_older_schema_becomes_this_one),
         TEST(test_newer_format_is_refused),
         TEST(test_defaults_of_a_role_do_not_count),
