@@ -2,11 +2,23 @@
 
 #include <inttypes.h>
 
+#include "gateway/agents/agents.h"
 #include "gateway/audited.h"
 #include "gateway/auth/jwks.h"
 #include "gateway/cluster/cluster.h"
 #include "gateway/front/tenants.h"
+#include "gateway/models/model.h"
+#include "gateway/models/model_stats.h"
 #include "gateway/traces/traces.h"
+
+static void put_label_text(struct buf *out, struct str text)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] == '"' || text.p[i] == '\\')
+            buf_putc(out, '\\');
+        buf_putc(out, text.p[i]);
+    }
+}
 
 void metrics_requests(struct server *s, struct buf *out, const char *name)
 {
@@ -125,11 +137,7 @@ static void jwks_age(struct server *s, struct buf *out, const char *name)
 static void put_tenant(struct buf *out, const char *name, struct str tenant, uint64_t value)
 {
     buf_putf(out, "%s{tenant=\"", name);
-    for (size_t i = 0; i < tenant.n; i++) {
-        if (tenant.p[i] == '"' || tenant.p[i] == '\\')
-            buf_putc(out, '\\');
-        buf_putc(out, tenant.p[i]);
-    }
+    put_label_text(out, tenant);
     buf_putf(out, "\"} %" PRIu64 "\n", value);
 }
 
@@ -149,7 +157,39 @@ static void tenant_tasks(struct server *s, struct buf *out, const char *name)
         put_tenant(out, name, rows[i].name, rows[i].tasks);
 }
 
+/* --- what models cost ------------------------------------------------------------------------- */
+
+struct cost_row {
+    const struct config *config;
+    struct buf *out;
+    const char *name;
+};
+
+static void put_cost(void *arg, const char *agent, const struct model *m)
+{
+    const struct cost_row *row = arg;
+    const struct config_model *told = config_find_model(row->config, m->name);
+    if (!told || (!told->price_in && !told->price_out))
+        return;
+    double cached = told->price_cached ? told->price_cached : told->price_in;
+    double cost = (double)(m->stats->in - m->stats->cached) * told->price_in +
+                  (double)m->stats->cached * cached + (double)m->stats->out * told->price_out;
+    buf_putf(row->out, "%s{agent=\"", row->name);
+    put_label_text(row->out, str_of(agent));
+    buf_puts(row->out, "\",model=\"");
+    put_label_text(row->out, str_of(m->name));
+    buf_putf(row->out, "\"} %.9f\n", cost / (1000.0 * 1000 * 1000)); /* config_model */
+}
+
+static void model_cost(struct server *s, struct buf *out, const char *name)
+{
+    agents_each_model(s->agents, s->n_agents, put_cost, &(struct cost_row){s->config, out, name});
+}
+
 const struct metric more_metrics[] = {
+    {"holdfast_model_cost_total", COUNTER,
+     "What the tokens have cost by models[].price_in, price_cached and price_out, in your currency.",
+     model_cost},
     {"holdfast_tenant_connections", GAUGE,
      "Connections and event streams now, by tenant (auth.tenant_claim).", tenant_connections},
     {"holdfast_tenant_tasks", GAUGE, "Live tasks, by tenant (auth.tenant_claim).", tenant_tasks},

@@ -1,5 +1,6 @@
 /* metrics_requests -- rows of metrics.c: requests, why they were refused, the audit's lines,
- * what is scheduled, spans; and a table of its own, of the gateways that share a store.
+ * what is scheduled, spans; and a table of its own: the gateways that share a store, an issuer's
+ * keys, tenants, what models cost.
  *
  * Thread:   loop.
  */

@@ -74,6 +74,8 @@ struct config_model {
     /* A word of its server, NULL for none; of an answer, 0 for the API's default; 0 for none. */
     char *effort;
     uint32_t max_tokens, thinking_tokens;
+    /* For a million tokens, in thousandths of the operator's currency; cached: 0 is price_in. */
+    uint32_t price_in, price_cached, price_out;
 };
 
 /* AGENT_SOURCE produces as many tokens as requested: for benchmarks and tests. */

@@ -129,6 +129,11 @@ static const struct key model_keys[] = {
      .type = KEY_TEXT, AT(config_model, think_tag), .max = MAX_THINK_TAG, .text = "think"},
     {"fallback", "openai: another entry of models, tried if this one fails without output",
      TEXT(config_model, fallback, MAX_NAME)},
+    {"price_in", "price of a million tokens in, in thousandths of your currency; 0: not told",
+     INT(config_model, price_in, 0, MAX_COUNT, 0)},
+    {"price_cached", "that of those read from a cache; 0: as price_in",
+     INT(config_model, price_cached, 0, MAX_COUNT, 0)},
+    {"price_out", "that of tokens out", INT(config_model, price_out, 0, MAX_COUNT, 0)},
 };
 TABLE(model_table, model_keys);
 

@@ -30,7 +30,8 @@ def gateway(server):
         return {"name": name, "kind": "react", "model": name, "system": "Be brief.", "grace_s": 1,
                 "tools": ["calculator"]}
 
-    models = [model("responses", api="responses", effort="low", fallback="chat"),
+    models = [model("responses", api="responses", effort="low", fallback="chat", price_in=3000, price_cached=300,
+                    price_out=15000),
               model("open", api="responses", max_tokens=100),
               model("claude", api="anthropic"),
               model("adaptive", api="anthropic", effort="high", max_tokens=4000),
@@ -203,6 +204,8 @@ def test_metrics_by_agent_and_model(ask, gateway):
         f'tokens_total{{{own},kind="in"}}': 30, f'tokens_total{{{own},kind="out"}}': 5,
         f'tokens_total{{{own},kind="cached"}}': 12, f'failures_total{{{own},reason="model_overloaded"}}': 1,
         f'first_token_seconds_count{{{own}}}': 1,
+        # By the million: 18 of 30 tokens in at 3.00, 12 from the cache at 0.30, 5 out at 15.00; the other has no prices.
+        f'cost_total{{{own}}}': pytest.approx(0.0001326, abs=1e-9),
         f'tokens_total{{{other},kind="in"}}': 9, f'tokens_total{{{other},kind="out"}}': 4,
         f'first_token_seconds_count{{{other}}}': 1}
     assert after[f'first_token_seconds_bucket{{{own},le="+Inf"}}'] == after[f'first_token_seconds_count{{{own}}}']
