@@ -28,6 +28,7 @@ struct restore {
     struct block **tails; /* by task key; NULL once taken */
     size_t n_tails, next_tail, next_seal;
     struct task **tasks;
+    bool *bare; /* of each: its inbox is empty */
     size_t n_tasks, next_task;
     size_t n_reading;
     bool asks;     /* in the loop of read_some, into which a hub that closes answers at once */
@@ -67,6 +68,7 @@ static void repair_finish(struct restore *r, int status)
         retention_begin(&r->hub->retention);
     free(r->tails);
     free(r->tasks);
+    free(r->bare);
     free(r->revoked);
     free(r);
     ready(arg, status);
@@ -154,9 +156,10 @@ static void on_task_read(void *arg, int status)
 
 static void read_next(struct restore *r)
 {
+    bool bare = r->bare[r->next_task];
     struct task *t = r->tasks[r->next_task++];
     r->n_reading++;
-    restore_task(t, take_tail(r, task_key(t)), &r->failed, on_task_read, r);
+    restore_task(t, take_tail(r, task_key(t)), bare, &r->failed, on_task_read, r);
 }
 
 /* After a failure no further task is read, but those that are, are awaited. */
@@ -278,11 +281,13 @@ static void on_live(void *arg, int status, struct answer *answer)
         return;
     }
     r->tasks = xrealloc(r->tasks, (r->n_tasks + answer->n_tasks) * sizeof(struct task *));
+    r->bare = xrealloc(r->bare, r->n_tasks + answer->n_tasks + 1);
     for (size_t i = 0; i < answer->n_tasks; i++) {
         if (!has_sound_ids(&answer->tasks[i])) {
             repair_finish(r, STORE_CORRUPT);
             return;
         }
+        r->bare[r->n_tasks] = answer->tasks[i].has_no_inbox;
         r->tasks[r->n_tasks] = task_adopt(r->hub, &answer->tasks[i]);
         r->tasks[r->n_tasks++]->refs++;
         r->after = (uint64_t)answer->tasks[i].key;

@@ -1,4 +1,4 @@
-/* What the hub tells of tasks, for the log and the traces. */
+/* Reports of the hub about tasks, for the log and the traces. */
 #include "core/task.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"

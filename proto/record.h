@@ -93,6 +93,7 @@ struct task_record {
     TASK_FIXED_TEXTS(TASK_TEXT_MEMBER)
     TASK_INPUT_TEXTS(TASK_TEXT_MEMBER)
     TASK_CONTEXT_TEXTS(TASK_TEXT_MEMBER)
+    bool has_no_inbox;   /* its inbox is known to be empty; only QUERY_LIVE fills it, if at all */
     uint64_t mark;       /* how far its agent was read; 0: not at all; only QUERY_LIVE fills it */
     int64_t event_bytes; /* of its events in the store, when a query asks for it; not on the wire */
     struct task_state state;

@@ -52,7 +52,7 @@ void acp_close(struct acp_process *p)
 {
     acp_leave_list(p);
     if (p->settled) /* core has said so, and does not say it again */
-        agent_kept_ops.settled(&p->s->exec, str_of(p->task_id));
+        exec_settle(&p->s->exec, str_of(p->task_id));
     acp_inner_ops(p)->free(p->inner);
     acp_gifts_clear(&p->gifts);
     if (p->left)

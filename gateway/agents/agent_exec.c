@@ -383,14 +383,18 @@ void exec_ends_alone(struct run *run)
     hold_page_set(&exec_run_of(run)->page->ends);
 }
 
-static void kept_settled(void *settings, struct str task_id)
+void exec_settle(const struct exec_settings *s, struct str task_id)
 {
-    const struct exec_settings *s = settings;
     struct run *r = kept_run(s->kept, task_id);
-    FAULT_DIE(SETTLED);
     if (r)
         exec_run_settle(r);
     kept_settle(s->kept, task_id);
+}
+
+static void kept_settled(void *settings, struct str task_id)
+{
+    FAULT_DIE(SETTLED);
+    exec_settle(settings, task_id);
     exec_settled(settings, task_id);
 }
 

@@ -73,6 +73,8 @@ struct run *exec_start_second(struct exec_settings *s, const struct run_spec *sp
 /* The program of a run of agent_kept_ops, whose task is settled, goes on with another one, which is
  * prepared.  False: it cannot, and is only to be freed. */
 bool exec_move(struct run *run, struct str task_id) MUST_USE;
+/* The program of a task whose end is committed may go; settled has been told, or does more. */
+void exec_settle(const struct exec_settings *s, struct str task_id);
 /* From here on such a program does not outlive the gateway. */
 void exec_ends_alone(struct run *run);
 

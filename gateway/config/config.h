@@ -257,6 +257,7 @@ struct config {
         char *listen;    /* NULL: other nodes cannot reach it */
         char *advertise; /* NULL like that */
         bool front_only;
+        bool tls; /* on links */
     } cluster;
     struct {
         uint32_t task_days;

@@ -276,6 +276,8 @@ static void check_links(struct config *c, bool postgres, struct faults *f)
         fault(f, "cluster.advertise", "must be HOST:PORT");
     if (c->cluster.front_only && !c->cluster.listen)
         fault(f, "cluster.front_only", "needs cluster.listen: others serve its clients");
+    if (c->cluster.tls && !c->cluster.listen)
+        fault(f, "cluster.tls", "needs cluster.listen");
     if (!c->cluster.listen)
         return;
     if (!has_port(c->cluster.listen))

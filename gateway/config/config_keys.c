@@ -272,6 +272,8 @@ static const struct key cluster_keys[] = {
      .computed = "cluster.listen"},
     {"front_only", "carry clients to the store's other gateways, and serve nobody here",
      BOOL(config, cluster.front_only)},
+    {"tls", "TLS on links, with a key from the secret; the same at all gateways",
+     BOOL(config, cluster.tls)},
 };
 TABLE(cluster_table, cluster_keys);
 

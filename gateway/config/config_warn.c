@@ -101,6 +101,13 @@ static void warn_mcp(const struct config *c, struct faults *f)
     }
 }
 
+static void warn_links(const struct config *c, struct faults *f)
+{
+    struct str at = c->cluster.listen ? str_of(c->cluster.listen) : STR("127.");
+    if (!c->cluster.tls && !is_local(at))
+        fault(f, "cluster.tls", "is off: what other gateways carry goes over the network as it is");
+}
+
 static void warn_processes(const struct config *c, struct faults *f)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -116,6 +123,7 @@ int config_warn(const struct config *c, struct buf *ret_warnings)
     warn_audience(c, &f);
     warn_coders(c, &f);
     warn_mcp(c, &f);
+    warn_links(c, &f);
     warn_processes(c, &f);
     warn_shells(&c->terminal.approved, "terminal.approved", &f);
     warn_shells(&c->terminal.approved_input, "terminal.approved_input", &f);

@@ -180,11 +180,13 @@ static void on_ended(struct crew *crew, struct seat *s, int status)
     unsigned at = (unsigned)(s - crew->seats);
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     leave_seat(crew, s);
-    if (crew->stops) {
-        if (code && !crew->code)
-            crew->code = code;
-        return;
+    if (crew->stops && code) {
+        log_event(LEVEL_ERROR, "crew", "member_lost", LOG_INT("process", at),
+                  LOG_INT("code", code));
+        crew->code = crew->code ? crew->code : code;
     }
+    if (crew->stops)
+        return;
     if (code == 0 || !s->ever) {
         crew->code = code;
         crew_stop(crew, SIGTERM);

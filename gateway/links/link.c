@@ -77,6 +77,9 @@ static void on_link_closed(uv_handle_t *handle)
     buf_done(&k->in);
     buf_done(&k->out);
     buf_done(&k->flying);
+    buf_done(&k->sealed);
+    buf_done(&k->opened);
+    link_tls_end(k);
     free(k);
     links_handle_gone(l);
 }
@@ -145,24 +148,30 @@ static void on_written(uv_write_t *write, int status)
 /* At most once a turn: a thousand sessions are one system call. */
 void link_write(struct link *k)
 {
-    if (k->writing || k->out.len == 0 || k->state == LINK_CONNECTING || k->state == LINK_ENDED)
+    struct buf *out = k->tls ? &k->sealed : &k->out;
+    if (k->writing || k->listens || k->state == LINK_CONNECTING || k->state == LINK_ENDED)
         return;
-    uv_buf_t now = uv_buf_init(k->out.bytes, (unsigned)k->out.len);
+    if (k->tls)
+        link_tls_seal(k, &k->out, &k->sealed);
+    if (out->len == 0)
+        return;
+    uv_buf_t now = uv_buf_init(out->bytes, (unsigned)out->len);
     int n = uv_try_write((uv_stream_t *)&k->tcp, &now, 1);
     if (n < 0 && n != UV_EAGAIN) {
         buf_clear(&k->out);
+        buf_clear(out);
         link_close(k, LINK_END_CLOSED, uv_strerror(n));
         return;
     }
     size_t done = n > 0 ? (size_t)n : 0;
     k->links->stats.bytes_out += done;
-    if (done == k->out.len) {
-        buf_clear(&k->out);
+    if (done == out->len) {
+        buf_clear(out);
         return;
     }
-    buf_consume(&k->out, done);
-    k->flying = k->out;
-    k->out = (struct buf){0};
+    buf_consume(out, done);
+    k->flying = *out;
+    *out = (struct buf){0};
     now = uv_buf_init(k->flying.bytes, (unsigned)k->flying.len);
     k->writing = uv_write(&k->write, (uv_stream_t *)&k->tcp, &now, 1, on_written) == 0;
     ASSERT(k->writing);
@@ -295,18 +304,19 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     *buf = uv_buf_init(k->links->read, sizeof k->links->read);
 }
 
-/* Whole frames are taken where they were read; only a beginning is kept. */
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *from)
+/* The dialler speaks first, in TLS or not. */
+static void take_first(struct link *k, char first)
 {
-    struct link *k = stream->data;
-    if (n < 0) {
-        link_close(k, LINK_END_CLOSED,
-                   n == UV_EOF ? "the other node closed it" : uv_strerror((int)n));
-        return;
-    }
-    k->heard_ms = k->links->o.hub->clock.now_ms;
-    k->links->stats.bytes_in += (uint64_t)n;
-    struct str bytes = {from->base, (size_t)n};
+    k->listens = false;
+    if (first == LINK_TLS_FIRST)
+        link_tls_begin(k);
+    else if (k->links->o.tls)
+        link_refuse(k, "it does not encrypt: cluster.tls is set at one end alone");
+}
+
+/* Whole frames are taken where they were read; only a beginning is kept. */
+static void take_bytes(struct link *k, struct str bytes)
+{
     struct buf kept = k->in;
     k->in = (struct buf){0};
     if (kept.len > 0) {
@@ -321,6 +331,40 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *from)
     if (k->state != LINK_ENDED && bytes.n > 0)
         buf_putstr(&k->in, bytes);
     buf_done(&kept);
+}
+
+static void take_sealed(struct link *k, struct str bytes)
+{
+    struct buf opened = k->opened;
+    k->opened = (struct buf){0};
+    const char *why = link_tls_take(k, bytes, &opened);
+    if (opened.len > 0)
+        take_bytes(k, buf_str(&opened));
+    if (why && k->state != LINK_ENDED)
+        link_close(k, LINK_END_REFUSED, why);
+    buf_clear(&opened);
+    k->opened = opened;
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *from)
+{
+    struct link *k = stream->data;
+    if (n < 0) {
+        link_close(k, LINK_END_CLOSED,
+                   n == UV_EOF ? "the other node closed it" : uv_strerror((int)n));
+        return;
+    }
+    k->heard_ms = k->links->o.hub->clock.now_ms;
+    k->links->stats.bytes_in += (uint64_t)n;
+    struct str bytes = {from->base, (size_t)n};
+    if (k->listens && n > 0)
+        take_first(k, *from->base);
+    if (k->state == LINK_ENDED)
+        return;
+    if (k->tls)
+        take_sealed(k, bytes);
+    else
+        take_bytes(k, bytes);
 }
 
 /* --- its life --------------------------------------------------------------------------------- */
@@ -347,6 +391,8 @@ static void on_link_timer(struct timer *timer)
 static void link_begins(struct link *k)
 {
     (void)uv_tcp_nodelay(&k->tcp, 1);
+    if (k->peer && k->links->o.tls)
+        link_tls_begin(k);
     say_hello(k);
     if (uv_read_start((uv_stream_t *)&k->tcp, on_alloc, on_read) < 0)
         link_close(k, LINK_END_CLOSED, "it cannot be read");
@@ -355,6 +401,7 @@ static void link_begins(struct link *k)
 void link_accept(struct link *k)
 {
     snprintf(k->name, sizeof k->name, "a stranger");
+    k->listens = true;
     link_begins(k);
 }
 

@@ -18,12 +18,23 @@ static void make_proof(const struct link *k, bool dialler, unsigned char ret[LIN
     const struct link_frame mine = link_hello_of(&k->mine), theirs = link_hello_of(&k->theirs);
     const struct buf *secret = &k->links->secret;
     struct buf proven = {0};
+    unsigned char bound[LINK_MAC];
     unsigned n = LINK_MAC;
+    if (k->tls)
+        link_tls_bind(k, bound);
     link_put_proven(&proven, dialler, k->peer ? &mine : &theirs, k->peer ? &theirs : &mine,
-                    STR_NULL);
+                    k->tls ? (struct str){(const char *)bound, sizeof bound} : STR_NULL);
     ASSERT(HMAC(EVP_sha256(), secret->bytes, (int)secret->len, (const unsigned char *)proven.bytes,
                 proven.len, ret, &n));
     buf_done(&proven);
+}
+
+void link_tls_key(const struct links *l, unsigned char ret[LINK_MAC])
+{
+    static const char purpose[] = "holdfast link: key of TLS";
+    unsigned n = LINK_MAC;
+    ASSERT(HMAC(EVP_sha256(), l->secret.bytes, (int)l->secret.len, (const unsigned char *)purpose,
+                sizeof purpose - 1, ret, &n));
 }
 
 void link_prove(struct link *k)

@@ -28,8 +28,9 @@ struct links_options {
     struct str cluster, node, secret; /* copied */
     uint64_t incarnation;             /* of this process: no other has it */
     const char *listen;               /* ADDRESS:PORT; NULL: nobody can dial */
-    int listen_fd;                    /* or a socket that listens, which is taken; 0: none */
-    void *arg;                        /* of the next */
+    bool tls;      /* what is dialled is encrypted, and what is accepted must be */
+    int listen_fd; /* or a socket that listens, which is taken; 0: none */
+    void *arg;     /* of the next */
     /* The incarnation of an owner's home; 0: nobody's.  And whether it is surely this node. */
     uint64_t (*home_of)(void *arg, struct str owner);
     bool (*is_here)(void *arg, struct str owner);

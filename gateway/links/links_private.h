@@ -18,6 +18,9 @@
 #define LINK_SILENT_MS 6000 /* without a byte: the link is dead */
 #define LINK_HELLO_MS 10000 /* for the handshake */
 #define MOST_STRANGERS 64   /* accepted links without a proof */
+#define LINK_TLS_FIRST \
+    0x16 /* the first byte of TLS; no hello begins so, whose length it would be */
+#define LINK_TLS_PIECE 16384 /* bytes of a record: RFC 8446 section 5.1 */
 
 enum link_state { LINK_CONNECTING, LINK_GREETING, LINK_PROVING, LINK_UP, LINK_ENDED };
 
@@ -28,6 +31,8 @@ struct on_link {
     struct link *link;
     uint32_t id;
 };
+
+struct link_tls;
 
 struct link {
     struct list all;
@@ -43,6 +48,10 @@ struct link {
     struct buf mine, theirs; /* the two HELLO frames */
     struct buf in;           /* the beginning of a frame */
     struct buf out, flying;  /* to be written; being written */
+    struct link_tls *tls;    /* NULL: plain */
+    struct buf sealed;       /* with TLS: behind out, as it goes */
+    struct buf opened;       /* and what came, before its frames */
+    bool listens;            /* until the dialler's first byte says whether it speaks TLS */
     uint32_t next_id;
     struct map sessions, requests;          /* of struct on_link */
     struct map pipes;                       /* of struct pipe */
@@ -99,7 +108,19 @@ void link_register(struct link *k, struct map *map, struct list *list, struct on
 void link_unregister(struct map *map, struct on_link *on);
 struct on_link *link_find(const struct map *map, uint32_t id);
 
+/* link_tls.c: begins for either end; from then on what goes is sealed, and what comes is opened. */
+void link_tls_begin(struct link *k);
+void link_tls_end(struct link *k);
+/* Moves what may go already from plain to out. */
+void link_tls_seal(struct link *k, struct buf *plain, struct buf *out);
+/* Appends what the bytes hold to plain.  NULL, or why the link must end. */
+const char *link_tls_take(struct link *k, struct str bytes, struct buf *plain);
+/* Bytes that nobody between the two ends can have the same of: RFC 8446 section 7.5. */
+void link_tls_bind(const struct link *k, unsigned char ret[LINK_MAC]);
+
 /* link_proof.c */
+/* The key of TLS. */
+void link_tls_key(const struct links *l, unsigned char ret[LINK_MAC]);
 struct link_frame link_hello_of(const struct buf *bytes);
 void link_prove(struct link *k);
 bool link_is_proven(const struct link *k, const struct link_frame *f);

@@ -377,7 +377,15 @@ struct pg_reader {
 
 void pg_note_error(struct store_pg *s, const struct pg_conn *conn);
 
-/* store_pg_schema.c: creates what is missing; the cluster's row is locked meanwhile. */
+/* store_pg_schema.c: each script turns a version into the next; the columns come behind its tables,
+ * and before its indexes. */
+struct pg_script {
+    const char *tables, *indexes; /* NULL: none */
+};
+extern const struct pg_script pg_scripts[];
+extern const int pg_schema_version;
+extern const char pg_columns[];
+/* Creates what is missing; the cluster's row is locked meanwhile. */
 int pg_schema_migrate(struct pg_conn *conn, char ret_error[STORE_ERROR_TEXT]);
 int64_t pg_now(void); /* by uv_hrtime, in ms */
 

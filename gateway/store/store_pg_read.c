@@ -19,7 +19,8 @@ enum {
         TASK_STATE_TEXTS(T) TASK_LONG_TEXTS(T) TASK_INPUT_TEXTS(T) ROW_IS_FULL,
     ROW_MORE,    /* in LIVE the last line in blocks, in ENDED its events' bytes */
     ROW_CONTEXT, /* only in LIVE, like the rest */
-    ROW_MARK
+    ROW_MARK,
+    ROW_INBOX
 };
 #undef N
 #undef T
@@ -63,6 +64,7 @@ static void row_more(const PGresult *r, int row, enum query_kind kind, struct an
         t->state.head = (uint64_t)more;
     t->context = arena_str(&ret->chunks, pg_col(r, row, ROW_CONTEXT));
     t->mark = (uint64_t)pg_col_int(r, row, ROW_MARK);
+    t->has_no_inbox = pg_col_is_null(r, row, ROW_INBOX);
 }
 
 static bool is_odd(const struct task_record *t)

@@ -5,8 +5,8 @@
 
 #include "gateway/store/store_pg_private.h"
 
-#define PIECE 64 /* tasks, or … */
-#define PIECE_BYTES (1 << 20)
+#define PIECE 1024 /* tasks, or … */
+#define PIECE_BYTES (4 << 20)
 
 static int rescue_begin(struct pg_conn *conn, int64_t incarnation)
 {

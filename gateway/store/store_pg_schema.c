@@ -140,12 +140,10 @@ static const char script_7[] =
 static const char script_8[] =
     "ALTER TABLE nodes ADD COLUMN IF NOT EXISTS history bytea NOT NULL DEFAULT '';";
 
-struct script {
-    const char *tables, *indexes; /* NULL: none */
-};
-static const struct script scripts[] = {{script_1, indexes_1}, {script_2, NULL}, {script_3, NULL},
-                                        {script_6, NULL},      {script_5, NULL}, {script_7, NULL},
-                                        {script_8, NULL}};
+const struct pg_script pg_scripts[] = {{script_1, indexes_1}, {script_2, NULL}, {script_3, NULL},
+                                       {script_6, NULL},      {script_5, NULL}, {script_7, NULL},
+                                       {script_8, NULL}};
+const int pg_schema_version = (int)countof(pg_scripts);
 
 /* --- columns ---------------------------------------------------------------------------------- */
 
@@ -159,7 +157,7 @@ static const struct script scripts[] = {{script_1, indexes_1}, {script_2, NULL},
 #define FILE_TEXT(name) ADD("files", #name, "bytea")
 #define FILE_KEY_TEXT(name) ADD("files", #name, "bytea NOT NULL")
 
-static const char columns[] = TASK_FIXED_NUMBERS(TASK_NUMBER) TASK_NAMES(TASK_KEY_TEXT)
+const char pg_columns[] = TASK_FIXED_NUMBERS(TASK_NUMBER) TASK_NAMES(TASK_KEY_TEXT)
     TASK_FIXED_TEXTS(TASK_TEXT) TASK_STATE_NUMBERS(TASK_NUMBER, TASK_REAL)
         TASK_STATE_TEXTS(TASK_TEXT) TASK_LONG_TEXTS(TASK_TEXT) TASK_INPUT_TEXTS(INPUT_TEXT)
             FILE_NAMES(FILE_KEY_TEXT) FILE_TEXTS(FILE_TEXT) FILE_NUMBERS(FILE_NUMBER);
@@ -204,17 +202,17 @@ static int schema_write(struct pg_conn *conn, int64_t version)
 {
     char done[96];
     snprintf(done, sizeof done, "UPDATE cluster SET schema_version = greatest(schema_version, %d)",
-             (int)countof(scripts));
+             (int)countof(pg_scripts));
     int status = STORE_OK;
-    for (; version < (int64_t)countof(scripts) && status == STORE_OK; version++) {
-        status = pg_conn_exec(conn, scripts[version].tables);
+    for (; version < (int64_t)countof(pg_scripts) && status == STORE_OK; version++) {
+        status = pg_conn_exec(conn, pg_scripts[version].tables);
         if (status == STORE_OK)
-            status = pg_conn_exec(conn, columns);
-        if (status == STORE_OK && scripts[version].indexes)
-            status = pg_conn_exec(conn, scripts[version].indexes);
+            status = pg_conn_exec(conn, pg_columns);
+        if (status == STORE_OK && pg_scripts[version].indexes)
+            status = pg_conn_exec(conn, pg_scripts[version].indexes);
     }
     if (status == STORE_OK)
-        status = pg_conn_exec(conn, columns);
+        status = pg_conn_exec(conn, pg_columns);
     return status == STORE_OK ? pg_conn_exec(conn, done) : status;
 }
 
@@ -240,7 +238,7 @@ static int schema_look(struct pg_conn *conn, int64_t *ret_version, int64_t *ret_
 
 static bool is_up_to_date(int64_t version, int64_t n)
 {
-    return version >= (int64_t)countof(scripts) && n >= N_COLUMNS;
+    return version >= (int64_t)countof(pg_scripts) && n >= N_COLUMNS;
 }
 
 /* When two start at once, the second waits for the first, and finds it done.  Tables are not
@@ -257,7 +255,7 @@ static int schema_bring_up(struct pg_conn *conn)
     if (status == STORE_OK && !is_up_to_date(version, n)) {
         if (version > 0)
             log_event(LEVEL_INFO, "store", "migrates", LOG_INT("from", version),
-                      LOG_INT("to", (int64_t)countof(scripts)));
+                      LOG_INT("to", (int64_t)countof(pg_scripts)));
         status = schema_write(conn, version);
     }
     int end = pg_conn_exec(conn, status == STORE_OK ? "COMMIT" : "ROLLBACK");

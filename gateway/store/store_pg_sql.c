@@ -29,7 +29,8 @@
     "END::bigint"
 #define LIVE                                                                      \
     FULL ", coalesce((SELECT b.last FROM blocks b WHERE b.task_key = t.task_key " \
-         "ORDER BY b.first DESC LIMIT 1), 0), x.context, m.mark"
+         "ORDER BY b.first DESC LIMIT 1), 0), x.context, m.mark, "                \
+         "(SELECT 1 FROM inbox i WHERE i.task_key = t.task_key LIMIT 1)"
 #define WITH_INPUT " LEFT JOIN inputs i ON i.task_key = t.task_key "
 #define WITH_RUN                                       \
     "LEFT JOIN contexts x ON x.task_key = t.task_key " \

@@ -156,6 +156,18 @@ scene("on a phone letters of fields have 16 px, and what is touched 44", async (
   puppet.exit();
 });
 
+scene("on a phone no button is narrower than its words", async (its) => {
+  const profile = await its.profile({ viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true });
+  const { chat, puppet } = await its.asked({ profile });
+  puppet.exit(3);
+  await chat.waitForStatus("failed");
+  await chat.page.waitForSelector(".actions .took");
+  const spill = await chat.page.locator(".actions button:visible").evaluateAll((all) =>
+    all.filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth).map((each) => each.textContent),
+  );
+  assert.deepEqual(spill, []);
+});
+
 scene("Stop stands in the place of Send, Esc does the same, and the field keeps the focus", async (its) => {
   const { chat } = await its.asked();
   const { page } = chat;

@@ -239,5 +239,7 @@ int main(void)
         TEST(test_request_without_a_session),
         TEST(test_reader_knows_when_it_is_through),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("plain", tests, NULL, NULL);
+    home_tls = front_tls = true;
+    return failed + cmocka_run_group_tests_name("tls", tests, NULL, NULL);
 }

@@ -256,6 +256,81 @@ static void test_stranger_who_says_nothing(void **state)
     buf_done(&heard);
 }
 
+/* --- TLS -------------------------------------------------------------------------------------- */
+
+static int setup_home_encrypts(void **state)
+{
+    (void)state;
+    home_tls = true;
+    front_tls = false;
+    return setup_with("0123456789abcdef0123456789abcdef");
+}
+
+/* Both sides learn why. */
+static void test_dialler_without_tls(void **state)
+{
+    (void)state;
+    AWAIT(links_stats_of(home_links)->ends[LINK_END_REFUSED] > 0);
+    AWAIT(links_stats_of(front_links)->ends[LINK_END_REFUSED] > 0);
+    assert_false(is_up());
+}
+
+static int setup_front_encrypts(void **state)
+{
+    home_tls = false;
+    front_tls = true;
+    return setup(state);
+}
+
+/* The dialler decides: a gateway that does not insist takes both. */
+static void test_dialler_with_tls(void **state)
+{
+    (void)state;
+    struct client *c = client_at_front("anna");
+    client_free(c);
+}
+
+static int setup_tls(void **state)
+{
+    home_tls = front_tls = true;
+    return setup(state);
+}
+
+static int setup_tls_another_secret(void **state)
+{
+    home_tls = front_tls = true;
+    return setup_another_secret(state);
+}
+
+static void test_wrong_secret_of_tls(void **state)
+{
+    (void)state;
+    AWAIT(links_stats_of(home_links)->ends[LINK_END_REFUSED] > 0);
+    AWAIT(links_stats_of(front_links)->ends[LINK_END_REFUSED] > 0);
+    assert_false(is_up());
+    assert_int_equal(links_stats_of(home_links)->remote, 0);
+}
+
+/* Bytes that begin like TLS and are none, or stop. */
+static void test_stranger_who_only_begins_tls(void **state)
+{
+    (void)state;
+    struct buf heard = {0};
+    int fd = strange_socket();
+    assert_int_equal(write(fd, "\x16\x03\x01\x00\x05no tls at all", 18), 18);
+    hear_out(fd, &heard);
+    assert_true(links_stats_of(home_links)->ends[LINK_END_REFUSED] >= 1);
+    buf_clear(&heard);
+    fd = strange_socket();
+    assert_int_equal(write(fd, "\x16", 1), 1);
+    for (int i = 0; i < 5; i++)
+        pump();
+    pass(11000);
+    hear_out(fd, &heard);
+    buf_done(&heard);
+}
+
+#define TLS(name) cmocka_unit_test_setup_teardown(name, setup_tls, teardown)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -273,6 +348,18 @@ int main(void)
         TEST(test_strangers),
         TEST(test_stranger_without_proof),
         TEST(test_stranger_who_says_nothing),
+        TLS(test_lost_home),
+        TLS(test_home_is_found_again),
+        TLS(test_owner_who_moved),
+        TLS(test_home_without_a_lease),
+        TLS(test_silent_home),
+        TLS(test_pings_keep_a_link),
+        TLS(test_stranger_who_says_nothing),
+        TLS(test_stranger_who_only_begins_tls),
+        cmocka_unit_test_setup_teardown(test_wrong_secret_of_tls, setup_tls_another_secret,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_dialler_without_tls, setup_home_encrypts, teardown),
+        cmocka_unit_test_setup_teardown(test_dialler_with_tls, setup_front_encrypts, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,6 +121,14 @@ static void test_what_a_dead_node_left_is_sealed(void **state)
     store_pg_ops.close(two);
 }
 
+/* Some of its lines are blocks, as of a rescue that has begun. */
+static void seal_two(void)
+{
+    pg_kit_sql("INSERT INTO blocks SELECT 7, 1, 2, convert_to(string_agg(l, ''), 'UTF8') FROM "
+               "(SELECT split_part(convert_from(bytes, 'LATIN1'), E'\\n', n) || E'\\n' AS l FROM "
+               "generate_series(1, 2) n, (SELECT bytes FROM journal ORDER BY n LIMIT 1) j) x");
+}
+
 /* One that died in the middle, and cut blocks elsewhere: only what is behind the last block. */
 static void test_rescue_goes_on_where_another_one_stopped(void **state)
 {
@@ -129,9 +137,7 @@ static void test_rescue_goes_on_where_another_one_stopped(void **state)
     int64_t one = node_of(f)->incarnation;
     put_two(f);
     say_dead(node_of(f));
-    pg_kit_sql("INSERT INTO blocks SELECT 7, 1, 2, convert_to(string_agg(l, ''), 'UTF8') FROM "
-               "(SELECT split_part(convert_from(bytes, 'LATIN1'), E'\\n', n) || E'\\n' AS l FROM "
-               "generate_series(1, 2) n, (SELECT bytes FROM journal ORDER BY n LIMIT 1) j) x");
+    seal_two();
     assert_int_equal(pg_rescue(&two->writer, one), STORE_OK);
     assert_string_equal(pg_kit_sql("SELECT string_agg(first || '-' || last, ' ' ORDER BY first) "
                                    "FROM blocks WHERE task_key = 7"),
@@ -160,6 +166,69 @@ static void test_own_journal_is_inherited(void **state)
     batch_free(g.batch);
     g.ops->reader_close(g.reader);
     store_pg_ops.close(again);
+}
+
+/* A rescue that stopped behind its first piece: one task is sealed, the other is not. */
+static void seal_the_other(void)
+{
+    struct buf lines = {0};
+    char sql[1024];
+    lines_of(&lines, 8, 1, 2);
+    snprintf(sql, sizeof sql, "INSERT INTO blocks VALUES (8, 1, 2, '%.*s')", (int)lines.len,
+             lines.bytes);
+    pg_kit_sql(sql);
+    buf_done(&lines);
+}
+
+/* The node is back under its name at some step of its rescue: one of the two goes on, the other
+ * finds nothing, and each line is there once. */
+static void back_in_the_middle(struct fixture *f, void (*step)(void))
+{
+    int64_t one = node_of(f)->incarnation;
+    put_two(f);
+    say_dead(node_of(f));
+    node_of(f)->fenced = true;
+    if (step)
+        step();
+    struct store_pg *again = open_node("one");
+    assert_int_equal(pg_rescue(&again->writer, one), STORE_NOT_FOUND);
+    struct fixture g = {.ops = &store_pg_ops, .store = again, .batch = batch_new()};
+    g.reader = g.ops->reader_open(again);
+    assert_lines(ask(&g, about(QUERY_TAILS, NULL, NULL)), 0, 7, 1, 6);
+    assert_int_equal(g.answer.n_blocks, step ? 1 : 2);
+    assert_string_equal(blocks_of(&g, 8), step ? "1 to 2" : "0 to 0");
+    assert_string_equal(pg_kit_sql("SELECT count(*) FROM slots WHERE incarnation IS NULL"), "0");
+    answer_done(&g.answer);
+    batch_free(g.batch);
+    g.ops->reader_close(g.reader);
+    store_pg_ops.close(again);
+}
+
+static void test_node_is_back_before_its_rescue(void **state)
+{
+    back_in_the_middle(*state, NULL);
+}
+
+static void test_node_is_back_within_its_rescue(void **state)
+{
+    back_in_the_middle(*state, seal_the_other);
+}
+
+/* Its slots are nobody's by then: it takes them as any other, and its lines are blocks. */
+static void test_node_is_back_after_its_rescue(void **state)
+{
+    struct fixture *f = *state;
+    struct store_pg *two = open_node("two");
+    put_two(f);
+    say_dead(node_of(f));
+    node_of(f)->fenced = true;
+    assert_int_equal(pg_rescue(&two->writer, node_of(f)->incarnation), STORE_OK);
+    struct store_pg *again = open_node("one");
+    assert_string_equal(blocks_of(f, 7), "1 to 6");
+    assert_string_equal(pg_kit_sql("SELECT count(*) FROM journal"), "0");
+    assert_string_equal(pg_kit_sql("SELECT count(*) FROM slots WHERE incarnation IS NULL"), "2048");
+    store_pg_ops.close(again);
+    store_pg_ops.close(two);
 }
 
 /* Both beat; then one's loop hangs: it is ended, though its process and its thread live. */
@@ -247,6 +316,9 @@ int main(void)
         TEST(test_what_a_dead_node_left_is_sealed),
         TEST(test_rescue_goes_on_where_another_one_stopped),
         TEST(test_own_journal_is_inherited),
+        TEST(test_node_is_back_before_its_rescue),
+        TEST(test_node_is_back_within_its_rescue),
+        TEST(test_node_is_back_after_its_rescue),
         TEST(test_loop_that_hangs_is_taken_over),
         TEST(test_held_row_does_not_stop_a_takeover),
         TEST(test_released_slots_go_to_the_poor),

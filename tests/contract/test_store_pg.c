@@ -8,6 +8,7 @@
 #ifdef HOLDFAST_POSTGRES
 #include "gateway/store/store_pg_private.h"
 #include "tests/contract/pg_proxy.h"
+#include "tests/contract/store_world.h"
 
 #define LEASE_S 1
 
@@ -363,6 +364,101 @@ static void test_columns_that_are_missing_are_added(void **state)
     assert_int_equal(ask(w->f, about_task("ann", "c", "t"))->tasks[0].waits, 0);
 }
 
+/* Behind a dump a start gives up in a second, and nobody's batch waits behind it. */
+static void test_schema_does_not_wait_behind_a_dump(void **state)
+{
+    struct world *w = *state;
+    char error[STORE_ERROR_TEXT] = "";
+    struct store_pg *two = NULL;
+    begin_task(w);
+    assert_int_equal(settle(w), STORE_OK);
+    pg_kit_sql("ALTER TABLE tasks DROP COLUMN retracted");
+    PGconn *dump = PQconnectdb(pg_kit_url());
+    PQclear(PQexec(dump, "BEGIN; LOCK TABLE tasks IN ACCESS SHARE MODE"));
+    assert_true(try_open(pg_kit_url(), "two", NULL, &two, error) < 0);
+    assert_non_null(strstr(error, "lock timeout"));
+    w->number++;
+    put_lines(w->f, 7, 7, 7);
+    assert_int_equal(settle(w), STORE_OK);
+    PQfinish(dump);
+    two = open_pg(pg_kit_url(), "two", NULL);
+    store_pg_ops.close(two);
+}
+
+/* An older gateway's tables, made by its scripts, with the rows that it would have had. */
+static void write_old_schema(int version)
+{
+    char sql[256];
+    snprintf(sql, sizeof sql, "DROP SCHEMA IF EXISTS %s CASCADE; CREATE SCHEMA %s", pg_kit_schema(),
+             pg_kit_schema());
+    pg_kit_sql(sql);
+    for (int i = 0; i < version; i++) {
+        pg_kit_sql(pg_scripts[i].tables);
+        pg_kit_sql(pg_columns);
+        if (pg_scripts[i].indexes)
+            pg_kit_sql(pg_scripts[i].indexes);
+    }
+    pg_kit_sql("ALTER TABLE tasks DROP COLUMN retracted"); /* which came later */
+    pg_kit_sql(
+        "DO $$ DECLARE t text; c text; BEGIN FOR t IN SELECT tablename FROM pg_tables WHERE "
+        "schemaname = current_schema() LOOP EXECUTE 'DELETE FROM ' || t; "
+        "SELECT string_agg(quote_ident(a.column_name), ', ') INTO c FROM information_schema.columns a "
+        "JOIN information_schema.columns b USING (table_name, column_name) WHERE a.table_name = t "
+        "AND a.table_schema = current_schema() AND b.table_schema = 'world_of_today'; "
+        "EXECUTE format('INSERT INTO %I (%s) SELECT %s FROM world_of_today.%I', t, c, c, t); "
+        "END LOOP; END $$");
+    snprintf(sql, sizeof sql, "UPDATE cluster SET schema_version = %d", version);
+    pg_kit_sql(sql);
+}
+
+/* The questions of store_world.h have the same answers, and what is new is taken. */
+static void test_every_older_schema_becomes_this_one(void **state)
+{
+    struct world *w = *state;
+    struct buf truth[WORLD_QUERIES] = {0}, got = {0};
+    char sql[256];
+    kit_shut(w->f);
+    kit_open(w->f);
+    world_make(w->f);
+    world_end(w->f, WORLD_ENDED, 300, NULL); /* the column is dropped */
+    commit(w->f);
+    for (size_t i = 0; i < WORLD_QUERIES; i++)
+        (void)world_ask(w->f, &world_queries[i], &truth[i]);
+    kit_shut(w->f);
+    snprintf(
+        sql, sizeof sql,
+        "DROP SCHEMA IF EXISTS world_of_today CASCADE; ALTER SCHEMA %s RENAME TO world_of_today",
+        pg_kit_schema());
+    pg_kit_sql(sql);
+    for (int version = 1; version < pg_schema_version; version++) {
+        write_old_schema(version);
+        kit_open(w->f);
+        for (size_t i = 0; i < WORLD_QUERIES; i++) {
+            buf_clear(&got);
+            (void)world_ask(w->f, &world_queries[i], &got);
+            if (!str_eq(buf_str(&got), buf_str(&truth[i])))
+                print_error("version %d, query %zu:\n%.*s\nnot\n%.*s", version, i, (int)got.len,
+                            got.bytes, (int)truth[i].len, truth[i].bytes);
+            assert_true(str_eq(buf_str(&got), buf_str(&truth[i])));
+        }
+        put_task(w->f, 9000 + version, "ann", "c-new", world_id(9000 + version));
+        put_conversation(w->f, "ann", "c-new", "pinned", false, 2000);
+        w->f->batch->ops[w->f->batch->n_ops - 1].flags_set = CONVERSATION_PINNED;
+        commit(w->f);
+        struct query q = {.kind = QUERY_OWNED, .owner = STR("ann")};
+        assert_int_equal(ask(w->f, q)->n_tasks, 1);
+        assert_int_equal(
+            ask(w->f, about(QUERY_CONVERSATION, "ann", "c-new"))->conversations[0].flags,
+            CONVERSATION_PINNED);
+        kit_shut(w->f);
+    }
+    pg_kit_sql("DROP SCHEMA world_of_today CASCADE");
+    for (size_t i = 0; i < WORLD_QUERIES; i++)
+        buf_done(&truth[i]);
+    buf_done(&got);
+    kit_open(w->f);
+}
+
 static void test_newer_format_is_refused(void **state)
 {
     (void)state;
@@ -448,6 +544,8 @@ int main(void)
         TEST(test_same_directory_waits_for_no_lease),
         TEST(test_lost_tail_ends_the_process),
         TEST(test_columns_that_are_missing_are_added),
+        TEST(test_schema_does_not_wait_behind_a_dump),
+        TEST(test_every_older_schema_becomes_this_one),
         TEST(test_newer_format_is_refused),
         TEST(test_defaults_of_a_role_do_not_count),
         TEST(test_slots_are_asked_for),

@@ -7,6 +7,7 @@ HOLDFAST_SEED and HOLDFAST_CONTINUE_ROUNDS choose the run; the seed is printed.
 import json
 import os
 import random
+import signal
 import time
 
 import pytest
@@ -184,6 +185,38 @@ def test_five_resumptions_in_vain_are_the_last(gateway, folder):
         record = client.task(task)
     assert record["error"]["code"] == "orphaned", record
     wait_until(lambda: not is_alive(pid), "its end")
+
+
+def parent(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+        return int(stat.read().rsplit(")", 1)[1].split()[1])
+
+
+@pytest.mark.parametrize("victim", ["agent", "holder"])
+@pytest.mark.parametrize("without", [False, True])
+def test_agent_or_holder_that_is_killed_ends_its_task_once(gateway, folder, victim, without):
+    """Beside a gateway, and without one."""
+    task = begin(gateway, [{"say": "on"}, {"hang": "politely"}])
+    with Client(gateway, token=gateway.token) as client:
+        client.resume(task, 0)
+        client.event(task, "token")
+    agent = started(folder)[-1]
+    pid = agent if victim == "agent" else parent(agent)
+    assert pid in processes_with(gateway.mark)
+    if without:
+        gateway.kill()
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(agent), "its end")
+    if without:
+        gateway.start()
+    with Client(gateway, token=gateway.token) as client:
+        since = len(client.log)
+        client.resume(task, 0)
+        events = list(client.events(task, since))
+        record = client.task(task)
+    assert [event["data"]["text"] for event in events if event["event"] == "token"] == ["on"]
+    code = "orphaned" if without and victim == "holder" else "agent_error"
+    assert (record["status"], record["error"]["code"]) == ("failed", code), record
 
 
 @pytest.mark.parametrize("way", [None, kill])

@@ -42,7 +42,7 @@ def kill_other(current, rng, names):
     if "gateway" in names and rng.random() < 0.5:
         current.gateway.kill()
     for name in names:
-        kill(pids.get(name, 0))
+        kill(current.gateway, pids.get(name, 0))
     if "gateway" in names:
         if current.gateway.process:
             current.gateway.kill()

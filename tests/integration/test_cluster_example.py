@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import postgres
-from gateway import BINARY, MARK, WAIT_S, free_port, is_alive, processes_with, wait_until
+from gateway import BINARY, MARK, WAIT_S, free_port, has_mark, is_alive, processes_with, signal_if, wait_until
 from holdfast import Client, Closed, Refused
 from test_proxy import NGINX
 
@@ -97,7 +97,7 @@ def cluster():
     finally:
         cluster.process.kill()
         for pid in processes_with(cluster.mark):
-            os.kill(pid, signal.SIGKILL)
+            signal_if(lambda pid: has_mark(pid, cluster.mark), pid, signal.SIGKILL)
         postgres.remove_folder(folder)
 
 

@@ -353,8 +353,7 @@ def test_so_many_processes_of_an_owner_and_no_more(model):
         assert seen[0]["session_id"] and str(limit) in seen[1]
         with Client(own) as other:
             assert run(other, terminal("echo free"))[0]["output"] == "free\n"
-        for path in (own.data / "processes").iterdir():
-            os.kill(json.loads((path / "status").read_text(encoding="utf-8"))["keeper"], 15)
+        own.end_commands()
 
 
 def test_limit_of_processes_counts_commands(model):

@@ -315,6 +315,32 @@ def test_link_that_is_slow(wired):
         assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
 
 
+@pytest.mark.parametrize("tls", [False, True])
+def test_link_is_as_private_as_it_is_told_to_be(cluster, tls):
+    port = free_port()
+    with Relay(types.SimpleNamespace(host="127.0.0.1", port=port), keeps=True) as wire:
+        home = cluster.new("home", {"listen": f"127.0.0.1:{port}", "advertise": f"127.0.0.1:{wire.port}", "tls": tls})
+        home.start()
+        cluster.settled(1)
+        front = cluster.new("front", {"listen": "127.0.0.1:0", "front_only": True, "tls": tls}).start()
+        front.logged("component=link event=up", "node=home", "as=front")
+        with client_of(front) as client:
+            assert text_of(client.finish({"token": "overheard"}, {"flood": 3000, "bytes": 100})[1], "token")
+        assert (b"overheard" in wire.asked) == (not tls)
+        cluster.close()
+
+
+def test_another_secret_is_refused_by_tls(cluster):
+    home = cluster.new("home", {"listen": "127.0.0.1:0", "tls": True}).start()
+    cluster.settled(1)
+    other = pathlib.Path(cluster.folder, "other")
+    other.write_text(32 * "o", encoding="utf-8")
+    front = cluster.new("front", {"listen": "127.0.0.1:0", "front_only": True, "tls": True,
+                                  "secret_file": str(other)}).start()
+    for gateway in (front, home):
+        gateway.logged("component=link event=ended", "how=refused", "TLS fails: the secrets differ")
+
+
 def test_another_secret_is_refused(server, cluster):
     home = cluster.new("home", {"listen": "127.0.0.1:0"}).start()
     cluster.settled(1)

@@ -15,7 +15,7 @@ import subprocess
 import pytest
 
 import test_readme as readme
-from gateway import BINARY, Gateway, script_agent, wait_until, wrongs
+from gateway import BINARY, Gateway, runs, script_agent, signal_if, wait_until, wrongs
 from holdfast import WAIT_S, Client
 from test_proxy import NGINX, TEMPORARY, free_port
 
@@ -143,8 +143,8 @@ class System:
         for name in ("holdfast.pid", "nginx.pid"):
             if (self.place / "run" / name).exists():
                 pid = int((self.place / "run" / name).read_text())
-                os.kill(pid, signal.SIGTERM)
-                wait_until(lambda pid=pid: not pathlib.Path(f"/proc/{pid}").exists(), f"the end of {name}")
+                if signal_if(lambda pid, name=name: runs(pid, name.removesuffix(".pid")), pid, signal.SIGTERM):
+                    wait_until(lambda pid=pid: not pathlib.Path(f"/proc/{pid}").exists(), f"the end of {name}")
 
 
 @pytest.fixture(scope="module")

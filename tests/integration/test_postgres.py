@@ -13,7 +13,7 @@ import pytest
 
 import postgres
 from gateway import LATE_S, SCALE, WAIT_S, Gateway, run, wait_until
-from holdfast import Client, new_id
+from holdfast import Client, new_id, program
 
 if not postgres.programs():
     pytest.skip("PostgreSQL is not installed", allow_module_level=True)
@@ -168,6 +168,55 @@ def test_process_that_was_stopped_and_replaced_says_nothing_more(server, folder)
             assert reader.replay(task, 0) == events
         two.close()
         one.close()
+
+
+def unknown_outcomes(gateway):
+    text = gateway.http("GET", "/metrics")[2].decode()
+    name = "holdfast_cluster_unknown_outcomes_total "
+    return sum(float(line.split()[1]) for line in text.splitlines() if line.startswith(name))
+
+
+WAITING = ("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name LIKE 'holdfast/%' "
+           "AND query LIKE 'COMMIT%'")
+
+
+def cancel_the_wait(server, pid):
+    server.sql(f"SELECT pg_cancel_backend({pid})")
+
+
+def end_the_wait(server, pid):
+    server.sql(f"SELECT pg_terminate_backend({pid})")
+
+
+def restart_within_the_wait(server, _):
+    kill_and_start(server)
+
+
+@pytest.mark.parametrize("trouble", [cancel_the_wait, end_the_wait, restart_within_the_wait])
+def test_commit_that_no_standby_has_is_told_to_nobody(server, folder, trouble):
+    """It is visible on the server, with a warning or an error: until a standby has it, it is in doubt."""
+    patient = config(server, folder, trouble.__name__)
+    patient["cluster"]["lease_s"] = 300  # it speaks while its beats wait as well
+    with Gateway(patient) as gateway, Client(gateway) as client:
+        client.finish("before")
+        server.set("synchronous_standby_names", "nobody")
+        try:
+            wait_until(lambda: server.sql("SHOW synchronous_standby_names") == "nobody", "its setting")
+            request = client.post("chat", conversation_id="c", message=program({"token": "said"}), request_key="k")
+            pid = wait_until(lambda: server.sql(WAITING).split("\n")[0], "a commit that waits")
+            trouble(server, pid)
+            wait_until(lambda: unknown_outcomes(gateway) > 0, "an outcome that is not known")
+            assert server.sql("SELECT count(*) FROM tasks", trouble.__name__) == "2"  # visible
+            client.ask("conversations")  # whatever was said comes before this one's reply
+            assert not any(line["type"] == "started" for line in client.log if line.get("id") == request)
+        finally:
+            server.set("synchronous_standby_names", "")
+        reply = client.reply(request)
+        while reply["type"] == "error":  # it said so while the outcome was open
+            assert reply["code"] == "overloaded"
+            reply = client.reply(client.post("chat", conversation_id="c", message=program({"token": "said"}), request_key="k"))
+        assert client.wait_terminal(reply["task"])["event"] == "task.completed"
+        assert server.sql("SELECT count(*) FROM tasks", trouble.__name__) == "2"
 
 
 def test_replicated_without_a_standby_does_not_start(server, folder):

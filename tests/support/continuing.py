@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 
-from gateway import LATE_S, SCALE, processes_with, wait_until
+from gateway import LATE_S, SCALE, has_mark, processes_with, signal_if, wait_until
 from holdfast import TERMINAL, Client, Closed, ids
 
 SEED = int(os.environ.get("HOLDFAST_SEED", random.randrange(2**32)))
@@ -298,10 +298,9 @@ def begun(tasks):
     wait_until(lambda: all(len(task.said()) > 20 for task in tasks), "agents that speak")
 
 
-def kill(pid):
-    with contextlib.suppress(ProcessLookupError):
-        if pid:
-            os.kill(pid, signal.SIGKILL)
+def kill(gateway, pid):
+    if pid:
+        signal_if(lambda pid: has_mark(pid, gateway.mark), pid, signal.SIGKILL)
 
 
 def clean(gateway):

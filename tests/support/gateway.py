@@ -82,6 +82,38 @@ def processes_with(mark):
     return found
 
 
+def has_mark(pid, mark):
+    """Whether it was started under that mark."""
+    with contextlib.suppress(OSError):
+        return f"{MARK}={mark}".encode() in pathlib.Path("/proc", str(pid), "environ").read_bytes().split(b"\0")
+    return False
+
+
+def runs(pid, *words):
+    """Whether these stand in its command line."""
+    with contextlib.suppress(OSError):
+        command = pathlib.Path("/proc", str(pid), "cmdline").read_bytes()
+        return all(os.fsencode(word) in command for word in words)
+    return False
+
+
+def signal_if(is_meant, pid, number):
+    """Signals a process whose pid was learnt some time ago: by now the pid may be another's, of a test beside this one.
+    What is looked at is what is signalled."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        with contextlib.suppress(ProcessLookupError):
+            if is_meant(pid):
+                signal.pidfd_send_signal(descriptor, number)
+                return True
+        return False
+    finally:
+        os.close(descriptor)
+
+
 def wait_until(condition, what, seconds=WAIT_S):
     deadline = time.monotonic() + seconds
     while True:
@@ -351,19 +383,19 @@ class Gateway:
 
     def end_commands(self):
         """Ends what its tools have started, which outlives it on purpose."""
+        keepers = {}
         for status in self.data.glob("processes/*/status"):
             with contextlib.suppress(OSError, ValueError, KeyError):
-                keeper = json.loads(status.read_text(encoding="utf-8"))["keeper"]
-                command = pathlib.Path("/proc", str(keeper), "cmdline").read_bytes().split(b"\0")
-                if command[1:3] == [b"keep", bytes(status.parent)]:
-                    os.kill(keeper, signal.SIGTERM)
-                    wait_until(lambda pid=keeper: not is_alive(pid), "the end of a keeper")
+                keepers[json.loads(status.read_text(encoding="utf-8"))["keeper"]] = status.parent
+        ending = [pid for pid, folder in keepers.items()
+                  if signal_if(lambda pid, folder=folder: runs(pid, "keep", folder), pid, signal.SIGTERM)]
+        for pid in ending:
+            wait_until(lambda pid=pid: not runs(pid, "keep", keepers[pid]), "the end of a keeper")
 
     def end_kept(self):
         """Ends programs that would wait for the next gateway."""
         for pid in processes_with(self.mark) if self.lasting and self.mark else ():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            signal_if(lambda pid: has_mark(pid, self.mark), pid, signal.SIGKILL)
 
     def close(self):
         """Stops what runs, checks that it ended well, and removes its folder."""

@@ -59,6 +59,8 @@ static inline bool identify(void *arg, struct str token, struct identity *ret)
     return true;
 }
 
+static bool home_tls, front_tls; /* of the next pair */
+
 static inline struct links *open_links(struct kit *k, uint64_t incarnation, const char *secret,
                                        const char *listen)
 {
@@ -70,6 +72,7 @@ static inline struct links *open_links(struct kit *k, uint64_t incarnation, cons
                               .secret = str_of(secret),
                               .incarnation = incarnation,
                               .listen = listen,
+                              .tls = listen ? home_tls : front_tls,
                               .arg = k,
                               .home_of = listen ? home_home_of : front_home_of,
                               .is_here = is_here,

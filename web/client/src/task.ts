@@ -55,6 +55,7 @@ export class Task extends Observable {
   #asked = Infinity; // the seq after which it asked, until it is answered
   #over = false; // the answer was that the task has ended
   #restarted = false;
+  #epoch = 0; // of the history that the readers' numbers are of: PROTOCOL.md 4
   #transcript = BLANK;
   #untold: TaskEvent[] = []; // events that are not in the transcript yet: all of a message at once
   #ending: Ending | null = null;
@@ -242,6 +243,7 @@ export class Task extends Observable {
   /** @internal The gateway sends events from the first on: the answer to `chat`. */
   begun(): void {
     this.#cursor = this.transcript.last;
+    this.#epoch = this.#client.welcome?.epoch ?? 0;
     this.follow();
   }
 
@@ -345,7 +347,13 @@ export class Task extends Observable {
     this.#takeBack?.();
     this.#takeBack = this.#client.ask(
       "resume",
-      { ...this.#ref, after, coalesce: !reading.some(({ exact }) => exact), ...this.#client.rollup },
+      {
+        ...this.#ref,
+        after,
+        epoch: this.#epoch || undefined,
+        coalesce: !reading.some(({ exact }) => exact),
+        ...this.#client.rollup,
+      },
       {
         kept: false,
         onReply: (reply) => this.#resumed(reply),
@@ -354,8 +362,9 @@ export class Task extends Observable {
     );
   }
 
-  #resumed({ task, after, first = 0 }: Replies["resume"]): void {
+  #resumed({ task, after, first = 0, epoch = 0 }: Replies["resume"]): void {
     this.#asked = Infinity;
+    this.#epoch = epoch;
     this.#over = !isLive(task.status);
     this.#cursor = Math.max(after, first - 1);
     this.error = null;
@@ -364,15 +373,19 @@ export class Task extends Observable {
   }
 
   #refused(error: HoldfastError): void {
+    const asked = this.#asked;
     this.#asked = Infinity;
     if (error.code === "connection_lost" || this.#client.state === "closed") return;
-    if (error.code === "out_of_range") this.#restart(error.head);
+    // A number that exists and is refused is of another history: so are those of all readers.
+    const isLost = asked <= (error.head ?? 0);
+    if (error.code === "out_of_range") this.#restart(isLost ? 0 : error.head, isLost);
     else this.#fail(error);
   }
 
-  /** Readers that have seen more than exists start again. */
-  #restart(head = 0): void {
-    for (const reader of this.#reading()) if (reader.last > head) this.#reset(reader, 1);
+  /** Readers that have seen more than exists start again; with `all`, also those that take nothing now. */
+  #restart(head = 0, all = false): void {
+    const readers = all ? [...this.#readers] : this.#reading();
+    for (const reader of readers) if (reader.last > head) this.#reset(reader, 1);
     this.#resume();
   }
 

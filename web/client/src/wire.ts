@@ -274,7 +274,7 @@ export interface ChatOptions {
 
 export interface RequestFields {
   chat: ChatOptions & { message: string | readonly Part[]; conversation_id?: string };
-  resume: TaskRef & { after?: number; coalesce?: boolean; rollup_ms?: number };
+  resume: TaskRef & { after?: number; epoch?: number; coalesce?: boolean; rollup_ms?: number };
   unsubscribe: TaskRef;
   cancel: TaskRef & { tree?: boolean };
   cancel_all: ConversationRef;
@@ -307,7 +307,14 @@ export interface RequestFields {
 
 export interface Replies {
   chat: { type: "started"; task: TaskSummary; repeated?: boolean };
-  resume: { type: "resumed"; task: TaskSummary; after: number; head: number; first?: number };
+  resume: {
+    type: "resumed";
+    task: TaskSummary;
+    after: number;
+    head: number;
+    first?: number;
+    epoch?: number;
+  };
   unsubscribe: Ok;
   cancel: Ok & { cancelled: number; task_ids: string[] };
   cancel_all: Ok & { cancelled: number; task_ids: string[] };
@@ -382,6 +389,8 @@ export interface Welcome {
   limits?: { message_bytes?: number; tasks_per_owner?: number; heartbeat_ms?: number };
   /** All that a narrowed token is good for. */
   rights?: { conversations: readonly Narrowed[]; actor?: string };
+  /** Grows when the gateway has lost what it had committed; missing while it never has. */
+  epoch?: number;
 }
 
 export interface Narrowed {

@@ -52,6 +52,7 @@ class Cursor:
 
     seq: int
     exact: bool
+    epoch: int = 0  # of the history that seq is of: PROTOCOL.md 4
     queue: collections.deque[Event] = field(default_factory=collections.deque)
     is_behind: bool = True  # it must be read again from seq
     is_over: bool = False  # the stream has ended where it is
@@ -89,7 +90,7 @@ class Task:
     async def events(self, after: int = 0, *, exact: bool = False) -> AsyncIterator[Event]:
         """Every event behind `after`, each once, to the last one.  Pieces of text from before the loop began may come
         merged, unless exact."""
-        cursor = Cursor(after, exact)
+        cursor = Cursor(after, exact, 0 if after else self._client.welcome.get("epoch", 0))
         self._cursors.append(cursor)
         try:
             while True:
@@ -115,10 +116,11 @@ class Task:
     async def _catch_up(self, cursor: Cursor) -> None:
         """Resumes at the cursor: what others read of this task meanwhile, they skip."""
         merged = not cursor.exact and len(self._cursors) == 1
-        fields = {**self._ids, "after": cursor.seq, "coalesce": merged or None}
+        fields = {**self._ids, "after": cursor.seq, "coalesce": merged or None, "epoch": cursor.epoch or None}
 
         def begin(reply: Line) -> None:
             self.summary = reply["task"]
+            cursor.epoch = reply.get("epoch", 0)
             cursor.is_behind = False  # what follows in this very message is for it
             first = reply.get("first", 0)
             if first > cursor.seq + 1:

@@ -114,6 +114,23 @@ describe("following", () => {
     expect(task.text).toBe("ONE ");
   });
 
+  it("tells the epoch of its numbers, and starts again when their history is lost", async () => {
+    followed();
+    const second = await comeBack(its);
+    expect(second.asked("resume")["epoch"]).toBeUndefined();
+    second.answer("resume", resumed(3, { epoch: 5 }));
+    const third = await comeBack(its);
+    expect(third.asked("resume")).toMatchObject({ after: 3, epoch: 5 });
+    third.answer("resume", { type: "error", code: "out_of_range", message: "lost", head: 90 });
+    expect(task.text).toBe("");
+    expect(third.all("resume")).toHaveLength(2); // not again and again
+    expect(third.asked("resume")["after"]).toBe(0);
+    third.answer("resume", resumed(0, { epoch: 6 }));
+    third.say(...begin(), token(3, "ANEW"));
+    expect(task.text).toBe("ANEW");
+    expect((await comeBack(its)).asked("resume")).toMatchObject({ after: 3, epoch: 6 });
+  });
+
   it("reads a task again that ended while away and whose ending it never saw", async () => {
     followed();
     const second = await comeBack(its);
