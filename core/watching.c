@@ -11,7 +11,7 @@
 
 enum stage {
     STAGE_NEWEST, /* which task is the newest? */
-    STAGE_LIVE,   /* those up to it that have not ended */
+    STAGE_LIVE,   /* those up to it that had not ended when it began */
     STAGE_ALL     /* all behind it */
 };
 
@@ -23,7 +23,9 @@ struct watching {
     bool has_ended;          /* the store's answer is awaited */
     enum stage stage;
     char newest[TASK_ID_LEN + 1]; /* STAGE_ALL: all tasks up to this one are followed, or done */
-    char at[TASK_ID_LEN + 1];     /* STAGE_LIVE: the same of those that have not ended */
+    char at[TASK_ID_LEN + 1];     /* STAGE_LIVE: the same of those that had not ended */
+    int64_t began_at;             /* wall_ms */
+    bool is_behind;               /* STAGE_LIVE: those left of it may have ended since */
     struct watch_place *places;   /* to be followed, from there */
     size_t n_places;
     uint64_t epoch; /* of the store, when the places were told */
@@ -245,6 +247,12 @@ static void take_newest(struct watching *w, const struct answer *answer)
     w->stage = STAGE_LIVE;
 }
 
+static bool ended_before(const struct watching *w, const struct task_record *task)
+{
+    return w->stage == STAGE_LIVE && status_is_terminal(task->state.status) &&
+           task->state.completed_at < w->began_at;
+}
+
 /* Rows behind *at, which goes on to the last one that was taken; true when there are no more. */
 static bool take_rows(struct watching *w, const struct answer *answer, char at[TASK_ID_LEN + 1])
 {
@@ -257,7 +265,7 @@ static bool take_rows(struct watching *w, const struct answer *answer, char at[T
             return true;
         if (!watching_has_room(w))
             return false;
-        if (take_task(w, task, 0) == TAKE_AGAIN) {
+        if (!ended_before(w, task) && take_task(w, task, 0) == TAKE_AGAIN) {
             w->n_stale++;
             return false;
         }
@@ -275,6 +283,7 @@ static void walk_take_answer(struct watching *w, const struct answer *answer)
     } else if (w->stage == STAGE_LIVE) {
         if (take_rows(w, answer, w->at))
             w->stage = STAGE_ALL;
+        w->is_behind = true;
     } else if (w->asks_place) {
         walk_take_place(w, answer);
     } else if (!take_rows(w, answer, w->newest)) {
@@ -337,7 +346,7 @@ static void walk_on(struct watching *w)
         return;
     struct query q = {.kind = QUERY_OWNED, .owner = str_of(w->owner->name), .limit = AHEAD + 1};
     if (w->stage == STAGE_LIVE) {
-        q.live = true;
+        q.live = !w->is_behind;
         q.key = str_of(w->at);
     } else if (w->asks_place) {
         q.limit = 1;
@@ -409,6 +418,7 @@ bool watching_begin(struct session *s, const struct request *r)
                            .follower.task_came = on_owned_task,
                            .rollup_ms = (uint32_t)r->rollup_ms,
                            .epoch = (uint64_t)s->hub->epoch,
+                           .began_at = s->hub->clock.wall_ms,
                            .moved = true, /* the first cursor comes at once */
                            .told_at = s->hub->clock.now_ms - WATCH_CURSOR_MS,
                            .due.fire = watching_on_due,

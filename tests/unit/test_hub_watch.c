@@ -365,6 +365,37 @@ static void test_watch_asks_one_question_at_a_time(void **state)
     run_end(k, kit_run(k, 0), RUN_DONE, "");
 }
 
+/* One that waits for room is told also when it ends meanwhile; one that had ended before is not. */
+static void test_watch_tells_what_ends_while_it_waits_for_room(void **state)
+{
+    struct kit *k = *state;
+    struct client *a = client_new(k, "ann");
+    struct reader *r = xcalloc(sizeof *r);
+    for (size_t i = 0; i < 4; i++) {
+        char conversation[16];
+        snprintf(conversation, sizeof conversation, "c%zu", i);
+        client_start(a, conversation, "x");
+    }
+    run_end(k, kit_run(k, 2), RUN_DONE, "");
+    kit_pass(k, 1000);
+    k->hub.o.limits.subscriptions = 2;
+    begin(r, k, "ann", "");
+    kit_settle(k);
+    read_all(r);
+    assert_int_equal(r->n_tasks, 2);
+    kit_pass(k, 10);
+    run_end(k, kit_run(k, 3), RUN_DONE, "");
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    run_end(k, kit_run(k, 1), RUN_DONE, "");
+    kit_pass(k, 1000);
+    read_all(r);
+    assert_int_equal(r->n_tasks, 3);
+    for (size_t i = 0; i < r->n_tasks; i++)
+        assert_true(r->tasks[i].ended);
+    free_reader(r);
+    client_free(a);
+}
+
 /* --- random lives ----------------------------------------------------------------------------- */
 
 static uint64_t rng;
@@ -548,6 +579,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_watch_keeps_rows_and_places_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(test_watch_asks_one_question_at_a_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_watch_tells_what_ends_while_it_waits_for_room, setup,
+                                        teardown),
         cmocka_unit_test(test_watch_random_lives_tell_each_task_once),
         cmocka_unit_test(test_watch_cursor_of_all_places_fits_and_is_read_back),
     };
