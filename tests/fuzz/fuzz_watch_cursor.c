@@ -1,5 +1,5 @@
-/* A cursor that a watcher hands back, as text, or as the bytes of one: if it is taken, it is written
- * again as a text of the allowed length, which says the same. */
+/* A cursor that a watcher hands back, as text, or as the bytes of one: if it is taken, it is
+ * written again as a text of the allowed length, which says the same. */
 #include "proto/base64url.h"
 #include "proto/watch_cursor.h"
 
