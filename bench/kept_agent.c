@@ -39,7 +39,8 @@ static void call(long calls)
     for (long i = 0; i < calls; i++) {
         int n = snprintf(line, sizeof line,
                          "{\"call\":\"tool\",\"call_id\":\"%ld\",\"name\":\"calculator\","
-                         "\"arguments\":{\"expression\":\"6*7\"}}\n", i);
+                         "\"arguments\":{\"expression\":\"6*7\"}}\n",
+                         i);
         say(line, (size_t)n);
         if (read(0, piece, sizeof piece) <= 0)
             _exit(3);
@@ -59,7 +60,8 @@ int main(int argc, char **argv)
     long lines = strtol(argv[1], NULL, 10), turn = strtol(argv[2], NULL, 10);
     int bytes = (int)strtol(argv[3], NULL, 10);
     long each = turn > 0 && turn < FLOOD ? turn : FLOOD;
-    int n = snprintf(line, sizeof line, "{\"event\":\"token\",\"data\":{\"text\":\"%0*d\"}}\n", bytes, 7);
+    int n = snprintf(line, sizeof line, "{\"event\":\"token\",\"data\":{\"text\":\"%0*d\"}}\n",
+                     bytes, 7);
     if (read(0, piece, sizeof piece) <= 0)
         return 3;
     for (long i = 0; i < each; i++)

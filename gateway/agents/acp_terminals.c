@@ -81,14 +81,15 @@ static void take_end(struct acp_terminal *t, const struct process *p)
 {
     const struct keep_status *s = &p->status;
     const char *name = s->exit_code < 0 ? sigabbrev_np(-s->exit_code) : NULL;
+    bool never_began = t->killed && s->state == KEEP_FAILED; /* it was killed first */
     t->code = s->exit_code;
-    if (s->state == KEEP_FAILED)
-        t->code = 127;                                   /* as a shell says it */
-    else if (s->state == KEEP_LOST || !s->has_exit_code) /* killed before it began, maybe */
+    if (s->state == KEEP_FAILED && !never_began)
+        t->code = 127; /* as a shell says it */
+    else if (never_began || s->state == KEEP_LOST || !s->has_exit_code)
         snprintf(t->signal, sizeof t->signal, t->killed ? "SIGTERM" : "SIGKILL");
     else if (s->exit_code < 0)
         snprintf(t->signal, sizeof t->signal, "SIG%s", name ? name : "KILL");
-    if (s->state != KEEP_FAILED && !s->error[0])
+    if (never_began || (s->state != KEEP_FAILED && !s->error[0]))
         return;
     buf_puts(&t->output, t->output.len ? "\nthe command " : "the command ");
     process_put_end(p, &t->output);

@@ -46,8 +46,9 @@ int activation_take(char ret_error[ACTIVATION_ERROR])
         return ACTIVATION_FAULT;
     }
     if (!is_tcp_listener(FIRST_FD)) {
-        snprintf(ret_error, ACTIVATION_ERROR,
-                 "the descriptor that the service manager hands over is no TCP socket that listens");
+        snprintf(
+            ret_error, ACTIVATION_ERROR,
+            "the descriptor that the service manager hands over is no TCP socket that listens");
         return ACTIVATION_FAULT;
     }
     int flags = fcntl(FIRST_FD, F_GETFL);

@@ -54,12 +54,32 @@ static bool split_address(const char *address, char host[128], char port[8])
     return true;
 }
 
+static int parse_address(const char *host, const char *port, struct sockaddr_storage *ret)
+{
+    int n = (int)strtol(port, NULL, 10), status = uv_ip4_addr(host, n, (struct sockaddr_in *)ret);
+    return status < 0 ? uv_ip6_addr(host, n, (struct sockaddr_in6 *)ret) : status;
+}
+
+/* An address that is no name needs no thread: at a stop libwebsockets closes a descriptor twice
+ * (server_stop), which may be one that such a thread has just opened. */
+static bool dials_at_once(struct peer *p, const char *host, const char *port)
+{
+    struct sockaddr_storage at;
+    if (parse_address(host, port, &at) < 0)
+        return false;
+    p->link = link_new(p->links, p);
+    link_dial(p->link, (const struct sockaddr *)&at);
+    return true;
+}
+
 static void on_dial(struct timer *timer)
 {
     struct peer *p = container_of(timer, struct peer, again);
     char host[128], port[8];
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     if (p->link || p->resolving || !split_address(p->address, host, port))
+        return;
+    if (dials_at_once(p, host, port))
         return;
     p->resolving = xcalloc(sizeof *p->resolving);
     p->resolving->data = p;
@@ -186,10 +206,7 @@ static int bind_at(struct links *l, const char *address)
     char host[128], port[8];
     if (!split_address(address, host, port))
         return UV_EINVAL;
-    int n = (int)strtol(port, NULL, 10);
-    int status = uv_ip4_addr(host, n, (struct sockaddr_in *)&at);
-    if (status < 0)
-        status = uv_ip6_addr(host, n, (struct sockaddr_in6 *)&at);
+    int status = parse_address(host, port, &at);
     if (status == 0)
         status = uv_tcp_bind(&l->listener, (struct sockaddr *)&at, 0);
     return status;

@@ -84,8 +84,8 @@
 
 /* The effect of STMT_CONVERSATION_SET on a conversation. */
 /* ?6: 1 with force, 2 unless the owner gave the title (CONVERSATION_NAMED). */
-#define SET_TITLE                                              \
-    "CASE WHEN ?6 = 1 OR (?6 = 2 AND (flags & 4) = 0) "        \
+#define SET_TITLE                                       \
+    "CASE WHEN ?6 = 1 OR (?6 = 2 AND (flags & 4) = 0) " \
     "THEN coalesce(?3, title) ELSE coalesce(title, ?3) END"
 #define SET_AGENT "coalesce(?4, agent)"
 #define SET_UPDATED "CASE WHEN ?5 THEN ?5 ELSE updated_at END"
@@ -128,7 +128,8 @@ static const char *const sql[STMT_COUNT] = {
         "flags, crc) VALUES (?1,?2,?3,?4,?5,?7 = 2,?8,?9, row_crc(?1,?2,?3,?4,?5,?7 = 2,?8,NULL,NULL,?9)) "
         "ON CONFLICT (owner, conversation_id) DO UPDATE SET title = " SET_TITLE
         ", agent = " SET_AGENT ", updated_at = " SET_UPDATED ", notices = " SET_NOTICES
-        ", flags = " SET_FLAGS ", " CRC_IF_SOUND("crc", SQL_CONVERSATION,
+        ", flags = " SET_FLAGS
+        ", " CRC_IF_SOUND("crc", SQL_CONVERSATION,
                           "owner, conversation_id, " SET_TITLE ", " SET_AGENT ", " SET_UPDATED
                           ", " SET_NOTICES ", unlisted, tip, tip_task, " SET_FLAGS),
     [STMT_MESSAGE_NEW] = "INSERT INTO messages (" SQL_MESSAGE

@@ -28,7 +28,7 @@ struct ai_sdk_request {
     struct str text;       /* AI_SDK_SEND: its text parts, joined by newlines */
     struct str parts;      /* the same in parts, JSON, when one is a file; or STR_NULL */
     bool edits; /* AI_SDK_SEND: under the answer task_id; without it, beside the first message */
-    bool regenerates;      /* AI_SDK_SEND: another answer; without task_id to the newest question */
+    bool regenerates; /* AI_SDK_SEND: another answer; without task_id to the newest question */
     struct str request_key; /* AI_SDK_SEND: of chat, message id and text; STR_NULL without the id */
     struct str agent;       /* `model` of the body, or STR_NULL */
     struct str authorization; /* frames alone: headers.authorization, or STR_NULL */

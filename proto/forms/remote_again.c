@@ -13,9 +13,12 @@ static const struct {
     size_t at;
     bool for_answers;
 } again_texts[] = {
-#define TEXT(member, for_answers) {#member, offsetof(struct remote, member), for_answers}
-    TEXT(session, false), TEXT(peer_id, false), TEXT(last_id, false),   TEXT(answer, true),
-    TEXT(result, true),   TEXT(kept, true),     TEXT(pending, true),    TEXT(peer_state, true),
+#define TEXT(member, for_answers)                             \
+    {                                                         \
+#member, offsetof(struct remote, member), for_answers \
+    }
+    TEXT(session, false), TEXT(peer_id, false), TEXT(last_id, false), TEXT(answer, true),
+    TEXT(result, true),   TEXT(kept, true),     TEXT(pending, true),  TEXT(peer_state, true),
 #undef TEXT
 };
 
@@ -23,7 +26,10 @@ static const struct {
     const char *name;
     size_t at;
 } again_flags[] = {
-#define FLAG(member) {#member, offsetof(struct remote, member)}
+#define FLAG(member)                             \
+    {                                            \
+#member, offsetof(struct remote, member) \
+    }
     FLAG(answer_cut), FLAG(has_said), FLAG(has_usage),   FLAG(is_old),
     FLAG(is_plain),   FLAG(kept_cut), FLAG(kept_is_all),
 #undef FLAG

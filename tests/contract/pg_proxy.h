@@ -23,7 +23,7 @@ enum pg_loss {
     LOSE_NOTHING,
     LOSE_REQUEST, /* the server gets none of it, and both connections end */
     LOSE_HALF,    /* it gets a part, and then nothing, but stays connected, as a stopped one */
-    LOSE_ANSWER, /* it gets all of it, and answers; then both connections end */
+    LOSE_ANSWER,  /* it gets all of it, and answers; then both connections end */
 };
 
 #define PROXY_PAIRS 16

@@ -517,6 +517,22 @@ static inline int each_setup(void **state)
     return 0;
 }
 
+#ifdef HOLDFAST_POSTGRES
+/* For tests of nodes: over the first one, which begin opens on an empty schema. */
+static inline int node_setup(void **state, struct store_pg *(*begin)(void))
+{
+    struct fixture *f = xcalloc(sizeof *f);
+    pg_kit_empty();
+    f->postgres = true;
+    f->ops = &store_pg_ops;
+    f->batch = batch_new();
+    f->store = begin();
+    f->reader = f->ops->reader_open(f->store);
+    *state = f;
+    return 0;
+}
+#endif
+
 static inline int each_teardown(void **state)
 {
     kit_free(*state);

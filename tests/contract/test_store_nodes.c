@@ -17,23 +17,14 @@ static struct store_pg *open_node(const char *node)
     return s;
 }
 
-static int setup(void **state)
+static struct store_pg *open_first(void)
 {
-    struct fixture *f = xcalloc(sizeof *f);
-    pg_kit_empty();
-    f->postgres = true;
-    f->ops = &store_pg_ops;
-    f->batch = batch_new();
-    f->store = open_node("one");
-    f->reader = f->ops->reader_open(f->store);
-    *state = f;
-    return 0;
+    return open_node("one");
 }
 
-static int teardown(void **state)
+static int setup(void **state)
 {
-    kit_free(*state);
-    return 0;
+    return node_setup(state, open_first);
 }
 
 static struct store_pg *node_of(struct fixture *f)
@@ -306,7 +297,7 @@ static void test_released_slots_go_to_the_poor(void **state)
 }
 
 // clang-format off
-#define TEST(test) {#test, test, setup, teardown, "postgres"}
+#define TEST(test) {#test, test, setup, each_teardown, "postgres"}
 // clang-format on
 
 int main(void)

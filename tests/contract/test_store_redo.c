@@ -19,24 +19,16 @@ static struct store_pg *open_redo(const char *node, size_t bytes)
     return s;
 }
 
-static int setup(void **state)
+static struct store_pg *open_first(void)
 {
-    struct fixture *f = xcalloc(sizeof *f);
-    pg_kit_empty();
-    f->postgres = true;
-    f->ops = &store_pg_ops;
-    f->batch = batch_new();
-    f->store = open_redo("one", 1 << 20);
+    struct store_pg *s = open_redo("one", 1 << 20);
     pg_kit_sql("UPDATE cluster SET store_epoch = 1");
-    f->reader = f->ops->reader_open(f->store);
-    *state = f;
-    return 0;
+    return s;
 }
 
-static int teardown(void **state)
+static int setup(void **state)
 {
-    kit_free(*state);
-    return 0;
+    return node_setup(state, open_first);
 }
 
 static struct store_pg *store_of(struct fixture *f)
@@ -404,7 +396,7 @@ static void test_start_in_its_place_raises_the_epoch(void **state)
 }
 
 // clang-format off
-#define TEST(test) {#test, test, setup, teardown, "postgres"}
+#define TEST(test) {#test, test, setup, each_teardown, "postgres"}
 // clang-format on
 
 int main(void)

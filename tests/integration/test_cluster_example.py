@@ -104,7 +104,7 @@ def cluster():
 def talk(message):
     """Has that said in a conversation; the task, when it could be said and was answered."""
     def ask(client):
-        reply = client.ask("chat", conversation_id="c", message=message)
+        reply = client.ask("chat", conversation_id="c", message=message, request_key=message)
         if reply["type"] == "error":
             assert reply["code"] == "overloaded"
             return None
@@ -119,8 +119,7 @@ def has_said(client):
 
 
 def test_one_command_and_any_part_may_die(cluster):
-    with Client(cluster) as client:
-        token = client.token
+    token = cluster.through_the_door(None, lambda client: client.token)
     task = cluster.through_the_door(token, talk("one"))
     assert cluster.sql("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "1"
     home = cluster.home_of(task)

@@ -20,13 +20,15 @@ UNPACED = {"limits": {"requests_per_second": 100_000, "burst": 100_000}}
 
 @pytest.fixture(scope="module")
 def told():
-    with Gateway(UNPACED) as gateway, Client(gateway) as client:
+    with Gateway(UNPACED) as gateway:
         gateway.said = program({"flood": N, "bytes": BYTES}, {"hang": 1})
-        task = client.chat(gateway.said, conversation="c", request_key="flood", agent="script")
-        wait_until(lambda: client.call("task", **ids(task))["task"]["head"] > N, "the flood on disk")
+        with Client(gateway) as client:
+            task = client.chat(gateway.said, conversation="c", request_key="flood", agent="script")
+            wait_until(lambda: client.call("task", **ids(task))["task"]["head"] > N, "the flood on disk")
         gateway.task = task
-        yield gateway, client
-        client.call("cancel", **ids(task))
+        yield gateway, client  # who it is; nobody would read its own connection meanwhile
+        with Client(gateway, token=client.token) as client:
+            client.call("cancel", **ids(task))
 
 
 @pytest.mark.parametrize("face", SOCKETS)

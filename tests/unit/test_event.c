@@ -56,11 +56,10 @@ static void test_event_names_are_those_of_the_wire(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "task.created", "task.started", "task.resumed",   "thinking",
-        "token",        "tool_call",    "tool_result",    "progress",
-        "child",        "message",      "input_required", "input_received",
-        "custom",       "file",         "final_answer",   "task.completed",
-        "task.failed"};
+        "task.created",   "task.started",   "task.resumed", "thinking", "token",
+        "tool_call",      "tool_result",    "progress",     "child",    "message",
+        "input_required", "input_received", "custom",       "file",     "final_answer",
+        "task.completed", "task.failed"};
     assert_int_equal(N_EVENT_TYPES, countof(names));
     for (size_t i = 0; i < countof(names); i++) {
         enum event_type event = EVENT_TOKEN;

@@ -230,21 +230,25 @@ static void test_edit_goes_under_the_answer_before_it(void **state)
 {
 #define USER(id) "{'id':'" id "','role':'user','parts':[{'type':'text','text':'x'}]}"
     (void)state;
-    assert_true(reads(json("{'id':'c','messages':[" USER("m0") ",{'id':'" TID
-                           "','role':'assistant','parts':[]}," USER("m1") "],'messageId':'m1',"
-                           "'trigger':'submit-message'}"),
-                      false));
+    assert_true(
+        reads(json("{'id':'c','messages':[" USER("m0") ",{'id':'" TID
+                                                       "','role':'assistant','parts':[]}," USER(
+                                                           "m1") "],'messageId':'m1',"
+                                                                 "'trigger':'submit-message'}"),
+              false));
     assert_int_equal(request.kind, AI_SDK_SEND);
     assert_true(request.edits);
     assert_text(request.task_id, TID);
     assert_int_equal(request.request_key.n, 0); /* the same words may be asked once more */
-    assert_true(reads(json("{'type':'send','requestId':'r','id':'c','messages':[" USER("m0") "],"
-                           "'messageId':'m0','trigger':'submit-message'}"),
+    assert_true(reads(json("{'type':'send','requestId':'r','id':'c','messages':[" USER(
+                          "m0") "],"
+                                "'messageId':'m0','trigger':'submit-message'}"),
                       true));
     assert_true(request.edits);
     assert_null_span(request.task_id);
-    assert_false(reads(json("{'id':'c','messages':[{'role':'assistant','parts':[]}," USER("m1") "],"
-                            "'messageId':'m1'}"),
+    assert_false(reads(json("{'id':'c','messages':[{'role':'assistant','parts':[]}," USER(
+                           "m1") "],"
+                                 "'messageId':'m1'}"),
                        false));
     assert_string_equal(why, "the answer before the edited message has no id");
 }

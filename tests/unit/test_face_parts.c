@@ -71,7 +71,8 @@ static void test_data_urls(void **state)
 static void test_paths_of_files(void **state)
 {
     (void)state;
-    read_doc(json("['/v1/conversations/c/files/F1','https://x.y/v1/conversations/c/files/F2?a#b']"));
+    read_doc(
+        json("['/v1/conversations/c/files/F1','https://x.y/v1/conversations/c/files/F2?a#b']"));
     assert_null(face_parts_url(&parts, &doc, 1, 0));
     assert_null(face_parts_url(&parts, &doc, 2, 0));
     expect(json("[{'type':'file','file_id':'F1'},{'type':'file','file_id':'F2'}]"));
@@ -126,12 +127,9 @@ static void test_message_is_the_text_or_the_parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_texts_alone_are_no_parts),
-        TEST(test_data_urls),
-        TEST(test_paths_of_files),
-        TEST(test_base64),
-        TEST(test_what_is_no_file),
-        TEST(test_message_is_the_text_or_the_parts),
+        TEST(test_texts_alone_are_no_parts), TEST(test_data_urls),
+        TEST(test_paths_of_files),           TEST(test_base64),
+        TEST(test_what_is_no_file),          TEST(test_message_is_the_text_or_the_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -236,6 +236,18 @@ static void test_watch_tells_once_what_a_chat_on_the_same_connection_tells(void 
     free_reader(r);
 }
 
+/* Else a connection that is cut before anything happens would not know where it was. */
+static void test_watch_of_nothing_has_a_cursor_at_once(void **state)
+{
+    struct kit *k = *state;
+    struct reader *r = xcalloc(sizeof *r);
+    begin(r, k, "ann", "");
+    kit_settle(k);
+    read_all(r);
+    assert_int_equal(r->n_cursors, 1);
+    free_reader(r);
+}
+
 /* events: false ends it; a plain watch changes nothing. */
 static void test_watch_ends_when_it_is_told_to(void **state)
 {
@@ -461,6 +473,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_watch_takes_no_cursor_that_is_none, setup, teardown),
         cmocka_unit_test_setup_teardown(
             test_watch_tells_once_what_a_chat_on_the_same_connection_tells, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_watch_of_nothing_has_a_cursor_at_once, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_watch_ends_when_it_is_told_to, setup, teardown),
         cmocka_unit_test_setup_teardown(test_watch_waits_for_a_store_that_cannot_be_read, setup,
                                         teardown),

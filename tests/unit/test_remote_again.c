@@ -33,7 +33,7 @@ static const char *text(const struct buf *b)
 
 static struct remote_turn turn(const char *session)
 {
-    return (struct remote_turn){STR("http://peer/x"), STR("m"), STR("c-1"),      STR("t-1"),
+    return (struct remote_turn){STR("http://peer/x"), STR("m"), STR("c-1"),       STR("t-1"),
                                 STR("three"),         STR(""),  STR("all of it"), str_of(session)};
 }
 
@@ -121,9 +121,10 @@ static void test_remote_again_langgraph_goes_on_behind_the_last_event(void **sta
     take("event: updates\nid: 2\ndata: {\"agent\":{\"messages\":[{\"type\":\"ai\",\"id\":\"m1\"}]},"
          "\"tools\":{\"messages\":[{\"type\":\"tool\",\"id\":\"m2\",\"tool_call_id\":\"c1\","
          "\"content\":\"seen\"}]}}\n\n");
-    assert_string_equal(text(&remote.said), "{\"event\":\"tool_result\",\"data\":{\"call_id\":\"c1\","
-                                            "\"name\":\"look\",\"output\":\"seen\","
-                                            "\"is_error\":false}}\n");
+    assert_string_equal(text(&remote.said),
+                        "{\"event\":\"tool_result\",\"data\":{\"call_id\":\"c1\","
+                        "\"name\":\"look\",\"output\":\"seen\","
+                        "\"is_error\":false}}\n");
     assert_int_equal(remote.tokens_in, 3);
     remote_end(&remote, STR_NULL);
     expect_request("http://peer/x/threads/t1/runs/r1/join", "");
@@ -202,7 +203,8 @@ static void test_remote_again_an_open_question_waits_on(void **state)
                                     "'taskId':'446c5396-161a-47dd-84f3-7e5af270bbc1'");
     take("data: {\"result\":{\"artifactUpdate\":{\"artifact\":{\"artifactId\":\"answer\",\"parts\":"
          "[{\"text\":\"Well. Blue.\"}]}}}}\n\n");
-    assert_string_equal(text(&remote.said), "{\"event\":\"token\",\"data\":{\"text\":\"Blue.\"}}\n");
+    assert_string_equal(text(&remote.said),
+                        "{\"event\":\"token\",\"data\":{\"text\":\"Blue.\"}}\n");
 }
 
 static void test_remote_again_answers_that_were_given_are_posted_again(void **state)
@@ -241,8 +243,14 @@ static void test_remote_again_without_a_note_the_turn_is_posted_anew(void **stat
 static void test_remote_again_notes_that_are_none_are_refused(void **state)
 {
     static const char *const wrong[] = {
-        "", "[]", "{", "{'questions':{}}", "{'questions':[[1]]}", "{'questions':[['1','x']]}",
-        "{'questions':[[-1,'x']]}", "{'questions':[[1,2]]}",
+        "",
+        "[]",
+        "{",
+        "{'questions':{}}",
+        "{'questions':[[1]]}",
+        "{'questions':[['1','x']]}",
+        "{'questions':[[-1,'x']]}",
+        "{'questions':[[1,2]]}",
     };
     (void)state;
     for (size_t i = 0; i < countof(wrong); i++)
