@@ -43,6 +43,10 @@ struct lender {
     struct file_save *(*save)(void *arg, const struct file_plan *plan, lender_saved done,
                               void *user);
     void (*drop)(struct file_save *save);
+    /* Appends a URL by which its bearer may read the file for an hour.  False: none can be made. */
+    bool (*link)(void *arg, struct str owner, struct str conversation_id, struct str file_id,
+                 struct buf *out);
+    void *link_arg;
     const struct tool *tool; /* by which a program gives a file */
     void *arg;
 };

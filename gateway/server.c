@@ -12,6 +12,7 @@
 #include "gateway/agents/agents.h"
 #include "gateway/agents/exec_kept.h"
 #include "gateway/audited.h"
+#include "gateway/auth/file_link.h"
 #include "gateway/auth/jwks.h"
 #include "gateway/base/chain_digest.h"
 #include "gateway/base/fault.h"
@@ -201,6 +202,22 @@ static bool is_trusted(void *arg)
     return cluster_is_trusted(((struct server *)arg)->cluster);
 }
 
+/* Where people reach the page, whatever is behind its path. */
+static bool on_link(void *arg, struct str owner, struct str conversation_id, struct str file_id,
+                    struct buf *out)
+{
+    struct server *s = arg;
+    struct file_link link = {owner, conversation_id, file_id};
+    struct str page = str_of(s->config->public_url);
+    page.n = strcspn(page.p, "?");
+    while (page.n > 0 && page.p[page.n - 1] == '/')
+        page.n--;
+    buf_putstr(out, page);
+    buf_putf(out, "/v1/conversations/%.*s/files/%.*s?" FILE_LINK_QUERY "=", (int)conversation_id.n,
+             conversation_id.p, (int)file_id.n, file_id.p);
+    return page.n > 0 && front_sign_file(&s->front, &link, out);
+}
+
 /* With the store in memory no row would name them after a restart. */
 static bool open_files(struct server *s)
 {
@@ -220,6 +237,8 @@ static bool open_files(struct server *s)
         files_open(&s->loop, &s->hub, s->config->data,
                    (int64_t)s->config->rim_limits.file_mib << 20, ops, store);
     s->lender = files_lender(s->files);
+    s->lender.link = on_link;
+    s->lender.link_arg = s;
     if (s->config->terminal.workdir)
         files_set_workspaces(s->files, s->config->terminal.workdir, sandbox_name);
     http_files_init(&s->front);

@@ -76,6 +76,7 @@ FILE_ROUTES = [
 ]
 UPLOAD_ROUTES = [("HEAD", f"/files?upload={FILE_KEY}", None), ("PATCH", f"/files?upload={FILE_KEY}", b"x"),
                  ("GET", "/workspace", None), ("HEAD", "/workspace", None), ("GET", "/workspace" + "/x", None)]
+BAD_PROOFS = ["", "x", "b3duZXI.9999999999." + "A" * 43]  # of the URL of a file
 MESSAGE_ROUTES = [("POST", "/branch", {"message_id": "{t}"}), ("POST", "/fork", {"message_id": "{t}"})] + [
     ("POST", "/tasks", fields) for verb, fields in MESSAGE_VERBS.items() if verb.startswith("chat")]
 # The faces (docs/faces.md): what, method, path, body, the statuses of an answer about nothing.  {c} and {t} are the ids of
@@ -464,6 +465,11 @@ def try_files(world):
             refused = [about(c, f, token) for c, f in (real[0], (nowhere, NO_TASK))]
             found.that(f"{what}, {name} identity", refused[0][0] == 401)
             found.equal(f"{what}, {name} identity", *refused)
+    none = ask("GET", f"/conversations/{nowhere}/files/{NO_TASK}", None, world.other)
+    for (conversation, file), proof in itertools.product([*real, (nowhere, NO_TASK)], BAD_PROOFS):
+        path = f"/conversations/{conversation}/files/{file}?signed={proof}"
+        for token in (None, world.other, world.owner):
+            found.equal(f"HTTP GET …/files/…?signed={proof}", ask("GET", path, None, token), none)
     for method, tail, body in UPLOAD_ROUTES:
         expected = ask(method, f"/conversations/{nowhere}{tail}", body, world.other)
         for conversation in world.conversations:

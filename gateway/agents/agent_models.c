@@ -27,10 +27,11 @@ struct served {
 static const struct {
     const char *path, *key_header;
     const struct model_ops *ops;
+    bool (*links_type)(struct str media_type);
 } apis[] = {
-    [API_CHAT] = {"/chat/completions", NULL, &model_openai_ops},
-    [API_RESPONSES] = {"/responses", NULL, &model_responses_ops},
-    [API_ANTHROPIC] = {"/messages", "x-api-key", &model_anthropic_ops},
+    [API_CHAT] = {"/chat/completions", NULL, &model_openai_ops, model_part_links_chat},
+    [API_RESPONSES] = {"/responses", NULL, &model_responses_ops, model_part_links_responses},
+    [API_ANTHROPIC] = {"/messages", "x-api-key", &model_anthropic_ops, model_part_links_anthropic},
 };
 
 static void set_url(struct served *h, const struct config_model *from)
@@ -94,6 +95,7 @@ static bool build_served(const struct config_model *from, struct fetcher *fetche
                        .context_bytes = from->context_bytes,
                        .takes = takes[from->takes],
                        .takes_type = from->api == API_ANTHROPIC ? model_part_is_anthropic : NULL,
+                       .links_type = from->files == FILES_URL ? apis[from->api].links_type : NULL,
                        .stats = &h->stats};
     if (from->api == API_CHAT)
         set_openai(h, from, fetcher);

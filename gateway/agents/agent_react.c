@@ -199,7 +199,9 @@ static void read_files(struct run *r)
     r->files.ready = react_on_files;
     r->files.user = r;
     r->state = REACT_READING;
-    if (react_files_open(&r->files, r->model, str_of(r->owner), talk_str(&r->talk)))
+    r->files.owner = str_of(r->owner);
+    r->files.conversation_id = str_of(r->conversation_id);
+    if (react_files_open(&r->files, r->model, talk_str(&r->talk)))
         react_set_state(r, REACT_READ);
 }
 

@@ -10,7 +10,8 @@
 #include "proto/parts.h"
 
 #define SHA256_HEX 64
-#define BASE64_HEAD 32 /* of an image: more than IMAGE_HEAD of its bytes */
+#define HEAD_BYTES 24  /* of an image: more than IMAGE_HEAD */
+#define BASE64_HEAD 32 /* the same as text */
 
 struct react_file {
     struct react_files *files;
@@ -19,6 +20,7 @@ struct react_file {
     int64_t size;
     struct buf base64;
     bool is_read;
+    bool is_linked;         /* the model is given its URL: base64 has its head alone */
     struct file_load *load; /* NULL: not under way */
 };
 
@@ -54,6 +56,12 @@ static bool model_takes(const struct model *model, struct str media_type)
 {
     unsigned kind = model_part_is_image(media_type) ? MODEL_TAKES_IMAGES : MODEL_TAKES_FILES;
     return (model->takes & kind) && (!model->takes_type || model->takes_type(media_type));
+}
+
+static bool part_is_linked(const struct model *model, const struct js_doc *doc, uint32_t part,
+                           struct str media_type)
+{
+    return model->links_type && js_get(doc, part, "file_id") && model->links_type(media_type);
 }
 
 bool react_files_refuse(const struct model *model, struct str parts, char ret_why[256])
@@ -134,9 +142,11 @@ static void on_file_loaded(void *user, int status, struct str base64)
 }
 
 /* Each file once, in the order of the last parts that name them. */
-static void want_file(struct react_files *f, const struct js_doc *doc, uint32_t part,
-                      struct buf *scratch)
+static void want_file(struct react_files *f, const struct model *model, const struct js_doc *doc,
+                      uint32_t part, struct buf *scratch)
 {
+    file_get_text(doc, part, "media_type", scratch);
+    bool is_linked = part_is_linked(model, doc, part, buf_str(scratch));
     file_get_text(doc, part, "sha256", scratch);
     if (scratch->len != SHA256_HEX)
         return;
@@ -148,7 +158,8 @@ static void want_file(struct react_files *f, const struct js_doc *doc, uint32_t 
         f->list = xrealloc(f->list, (f->n + 1) * sizeof *f->list);
     }
     file = &f->list[f->n++];
-    *file = (struct react_file){.files = f, .part = part, .size = size_of(doc, part)};
+    *file = (struct react_file){
+        .files = f, .part = part, .size = size_of(doc, part), .is_linked = is_linked};
     memcpy(file->sha256, scratch->bytes, SHA256_HEX);
 }
 
@@ -166,13 +177,13 @@ static void want_all(struct react_files *f, const struct model *model, const str
         for (uint32_t p = parts ? js_first(doc, parts) : 0; parts && p < js_end(doc, parts);
              p = js_next(doc, p))
             if (part_is_file(doc, p))
-                want_file(f, doc, p, &scratch);
+                want_file(f, model, doc, p, &scratch);
     }
     buf_done(&scratch);
 }
 
 /* The newest that fit. */
-static void load_files(struct react_files *f, struct str owner)
+static void load_files(struct react_files *f)
 {
     const struct lender *l = f->lender;
     int64_t bytes = 0;
@@ -181,15 +192,15 @@ static void load_files(struct react_files *f, struct str owner)
         bytes += file->size;
         if (bytes > REACT_FILES_BYTES)
             break;
-        file->load = l->load(l->arg, owner, str_of(file->sha256), file->size, on_file_loaded, file);
+        int64_t n = file->is_linked && file->size > HEAD_BYTES ? HEAD_BYTES : file->size;
+        file->load = l->load(l->arg, f->owner, str_of(file->sha256), n, on_file_loaded, file);
         f->n_open += file->load != NULL;
         if (!file->load)
             f->fault = "the gateway is stopping";
     }
 }
 
-bool react_files_open(struct react_files *f, const struct model *model, struct str owner,
-                      struct str messages)
+bool react_files_open(struct react_files *f, const struct model *model, struct str messages)
 {
     struct js_doc doc = {0};
     if (!parts_have_file(messages))
@@ -197,7 +208,7 @@ bool react_files_open(struct react_files *f, const struct model *model, struct s
     if (js_parse(&doc, messages.p, messages.n, JS_OURS) && js_type(&doc, 0) == JS_ARRAY)
         want_all(f, model, &doc);
     js_done(&doc);
-    load_files(f, owner);
+    load_files(f);
     return f->n_open == 0;
 }
 
@@ -236,6 +247,31 @@ static void put_loaded(struct str type, struct str name, struct str base64, stru
     buf_puts(out, "\"}");
 }
 
+/* A file whose bytes were looked at, by its URL or with its data. */
+static void put_read(const struct react_files *f, const struct js_doc *doc, uint32_t part,
+                     const struct react_file *file, struct str type, struct str name,
+                     struct buf *out)
+{
+    struct buf id = {0}, url = {0};
+    if (!file->is_linked) {
+        put_loaded(type, name, buf_str(&file->base64), out);
+        return;
+    }
+    file_get_text(doc, part, "file_id", &id);
+    if (f->lender->link &&
+        f->lender->link(f->lender->link_arg, f->owner, f->conversation_id, buf_str(&id), &url)) {
+        buf_puts(out, "{\"type\":\"file\"");
+        js_put_field(out, "media_type", type);
+        js_put_field(out, "name", name);
+        js_put_field(out, "url", buf_str(&url));
+        buf_putc(out, '}');
+    } else {
+        put_left_out(name.p, "it has no URL now", out);
+    }
+    buf_done(&id);
+    buf_done(&url);
+}
+
 static void put_file(const struct react_files *f, const struct model *model,
                      const struct js_doc *doc, uint32_t part, struct buf *out)
 {
@@ -251,9 +287,10 @@ static void put_file(const struct react_files *f, const struct model *model,
         put_left_out(name.bytes, "it is not there any more, or too large", out);
     } else if (file && file->part != part) {
         put_left_out(name.bytes, "it is given again below", out);
+    } else if (data) {
+        put_loaded(buf_str(&type), buf_str(&name), js_raw(doc, data), out);
     } else {
-        put_loaded(buf_str(&type), buf_str(&name),
-                   data ? js_raw(doc, data) : buf_str(&file->base64), out);
+        put_read(f, doc, part, file, buf_str(&type), buf_str(&name), out);
     }
     buf_done(&type);
     buf_done(&name);
@@ -284,7 +321,7 @@ static void put_image(const struct react_files *f, const struct model *model,
     if (*type && (model->takes & MODEL_TAKES_RESULTS)) {
         buf_putc(out, ',');
         if (file->part == part)
-            put_loaded(str_of(type), buf_str(&name), buf_str(&file->base64), out);
+            put_read(f, doc, part, file, str_of(type), buf_str(&name), out);
         else
             put_left_out(name.bytes, "it is given again below", out);
     }

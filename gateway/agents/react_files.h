@@ -4,6 +4,8 @@
  *           react_files_put copies the messages with the data in the parts (model.h).  A file of an
  *           earlier message that is not there any more, that the model does not take, or that is
  *           too much beside newer ones, becomes a text that says so.
+ * URLs:     a model that takes URLs of their type (links_type) is given those of files that have an
+ *           id; of these only the head is read, which shows that the file is there.
  * Results:  of a tool's files a model gets the images, by their first bytes, where it says that it
  *           takes them (MODEL_TAKES_RESULTS); the result's text names them in any case.
  * Thread:   loop.
@@ -24,6 +26,7 @@ struct react_file;
 
 struct react_files {
     const struct lender *lender; /* NULL: there are none but those in the messages themselves */
+    struct str owner, conversation_id; /* whose messages they are */
     struct react_file *list;
     size_t n, n_open;
     const char *fault; /* NULL: all were read, or are gone */
@@ -38,8 +41,7 @@ bool react_files_refuse(const struct model *model, struct str parts, char ret_wh
 void react_files_put_image(const struct js_doc *doc, struct buf *out);
 /* Begins to read the files of messages.  True: nothing has to be read.  Otherwise ready is called
  * once, later. */
-bool react_files_open(struct react_files *f, const struct model *model, struct str owner,
-                      struct str messages);
+bool react_files_open(struct react_files *f, const struct model *model, struct str messages);
 void react_files_put(const struct react_files *f, const struct model *model, struct str messages,
                      struct buf *out);
 void react_files_clear(struct react_files *f); /* ready is not called any more */

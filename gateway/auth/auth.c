@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/auth/file_link.h"
 #include "gateway/auth/guest_key.h"
 #include "gateway/auth/jwks.h"
 #include "gateway/auth/jwt.h"
@@ -30,8 +31,10 @@ struct auth {
     char *issuer, *audience, *cookie, *admin_claim, *tenant_claim;
     struct jwt_key guest_key; /* without a secret: guests are not served */
     struct jwt_key own_key;   /* of shares and handovers; without a secret: there are none */
-    bool has_keys;            /* of somebody else: guests have names of their own */
-    struct jwks *jwks;        /* NULL: there is no set */
+    unsigned char file_key[FILE_LINK_KEY_BYTES]; /* of URLs of files … */
+    bool signs_files;                            /* … if there is one */
+    bool has_keys;     /* of somebody else: guests have names of their own */
+    struct jwks *jwks; /* NULL: there is no set */
     size_t n_keys;
     struct jwt_key keys[];
 };
@@ -49,6 +52,7 @@ static void open_own_key(struct auth *auth, const unsigned char *key)
 
     if (guest_key_own(key, bytes))
         jwt_key_of_secret(OWN_KID, bytes, sizeof bytes, &auth->own_key);
+    auth->signs_files = guest_key_files(key, auth->file_key);
     OPENSSL_cleanse(bytes, sizeof bytes);
 }
 
@@ -116,6 +120,7 @@ void auth_close(struct auth *auth)
         jwt_key_done(&auth->keys[i]);
     jwt_key_done(&auth->guest_key);
     jwt_key_done(&auth->own_key);
+    OPENSSL_cleanse(auth->file_key, sizeof auth->file_key);
     free(auth->issuer);
     free(auth->audience);
     free(auth->admin_claim);
@@ -491,6 +496,29 @@ bool auth_sign(const struct auth *auth, struct str members, int64_t wall_ms, str
     jwt_write(&auth->own_key, buf_str(&claims), out);
     buf_done(&claims);
     return true;
+}
+
+bool auth_sign_file(const struct auth *auth, const struct file_link *link, int64_t wall_ms,
+                    struct buf *out)
+{
+    return auth->signs_files && file_link_put(auth->file_key, link, wall_ms, out);
+}
+
+bool auth_check_file(const struct auth *auth, const struct file_link *link, struct str proof,
+                     int64_t wall_ms, struct identity *ret)
+{
+    struct buf owner = {0};
+    memset(ret, 0, sizeof *ret);
+    bool good = auth->signs_files &&
+                file_link_read(auth->file_key, link, proof, wall_ms, &owner, &ret->expires_at_ms);
+    good = good && auth_is_owner(buf_str(&owner));
+    if (good) {
+        memcpy(ret->owner, owner.bytes, owner.len);
+        ret->owner[owner.len] = '\0';
+        ret->owner_len = owner.len;
+    }
+    buf_done(&owner);
+    return good;
 }
 
 /* --- requests --------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include "core/session.h"
 
 struct config;
+struct file_link;
 struct auth;
 struct jwks;
 
@@ -60,5 +61,13 @@ bool auth_token(const struct auth *auth, struct str sub, int64_t ttl_s, int64_t 
  * such key. */
 bool auth_sign(const struct auth *auth, struct str members, int64_t wall_ms, struct buf *out)
     MUST_USE;
+
+/* Appends the proof that a URL of this file has (file_link.h).  False: there is no key. */
+bool auth_sign_file(const struct auth *auth, const struct file_link *link, int64_t wall_ms,
+                    struct buf *out) MUST_USE;
+/* Identifies the bearer of such a URL, whose path names what link has but the owner: he may read
+ * this file and nothing else.  False: the proof is not good, for whatever reason. */
+bool auth_check_file(const struct auth *auth, const struct file_link *link, struct str proof,
+                     int64_t wall_ms, struct identity *ret) MUST_USE;
 
 #endif

@@ -116,3 +116,9 @@ bool guest_key_own(const unsigned char key[GUEST_KEY_BYTES], unsigned char ret[G
 {
     return derive((struct str){(const char *)key, GUEST_KEY_BYTES}, STR("holdfast own key 1"), ret);
 }
+
+bool guest_key_files(const unsigned char key[GUEST_KEY_BYTES], unsigned char ret[GUEST_KEY_BYTES])
+{
+    return derive((struct str){(const char *)key, GUEST_KEY_BYTES}, STR("holdfast file key 1"),
+                  ret);
+}

@@ -23,5 +23,8 @@ const char *guest_key_derive(const char *secret_file, unsigned char ret[GUEST_KE
 /* The key that signs the gateway's own tokens, such as those of shares: it follows from the key. */
 bool guest_key_own(const unsigned char key[GUEST_KEY_BYTES], unsigned char ret[GUEST_KEY_BYTES])
     MUST_USE;
+/* The key of proofs in the URLs of files (file_link.h), in the same way. */
+bool guest_key_files(const unsigned char key[GUEST_KEY_BYTES], unsigned char ret[GUEST_KEY_BYTES])
+    MUST_USE;
 
 #endif

@@ -59,6 +59,9 @@ enum model_api { API_CHAT, API_RESPONSES, API_ANTHROPIC };
 /* Files of messages that a model can be given: images and others, images, none. */
 enum config_takes { TAKES_MESSAGES, TAKES_FILES, TAKES_IMAGES, TAKES_TEXT };
 
+/* How a model is given files that have an id. */
+enum config_files { FILES_DATA, FILES_URL, FILES_BY_ADDRESS };
+
 struct config_model {
     char *name;
     uint32_t kind; /* enum model_kind */
@@ -69,6 +72,7 @@ struct config_model {
     uint32_t idle_timeout_s; /* longest silence; 0: no limit */
     uint64_t context_bytes;  /* of messages in a request; 0: no limit */
     uint32_t takes;          /* enum config_takes */
+    uint32_t files;          /* enum config_files, checked: the first two */
     char *think_tag;         /* the tag that encloses thoughts in its answers; "" for none */
     char *fallback;          /* name of another model; NULL for none */
     /* A word of its server, NULL for none; of an answer, 0 for the API's default; 0 for none. */

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "gateway/base/net.h"
 #include "gateway/config/config_check.h"
 #include "proto/str.h"
 
@@ -49,6 +50,34 @@ static void check_tokens(const struct config_model *model, size_t at, struct fau
         fault(f, path.text, "must be less than max_tokens");
 }
 
+/* Whether somebody elsewhere may reach the host of public_url. */
+static bool is_reachable(const char *url)
+{
+    static const char *const local[] = {"localhost", ".localhost"};
+    struct str host = str_of(url);
+    if (!str_begins(host, STR("https://")))
+        return false;
+    host = str_from(host, 8);
+    host.n = strcspn(host.p, host.p[0] == '[' ? "/?" : ":/?");
+    if (host.n > 0 && host.p[0] == '[')
+        host.n = strcspn(host.p, "]") + 1;
+    struct net_address address;
+    if (net_parse_address(host, &address))
+        return net_is_public(&address);
+    bool is_local = str_eq(host, str_of(local[0]));
+    size_t n = strlen(local[1]);
+    return !is_local && !(host.n > n && memcmp(host.p + host.n - n, local[1], n) == 0);
+}
+
+static void check_files(const struct config *c, size_t at, struct faults *f)
+{
+    struct config_model *model = &c->models[at];
+    if (model->files == FILES_BY_ADDRESS)
+        model->files = is_reachable(c->public_url) ? FILES_URL : FILES_DATA;
+    else if (model->files == FILES_URL && !*c->public_url)
+        fault(f, config_path("models[%zu].files", at).text, "needs public_url");
+}
+
 static void check_model(const struct config *c, size_t at, struct faults *f)
 {
     const struct config_model *model = &c->models[at];
@@ -68,6 +97,7 @@ static void check_model(const struct config *c, size_t at, struct faults *f)
     if (!model->model)
         fault(f, config_path("models[%zu].model", at).text, "is missing");
     check_tokens(model, at, f);
+    check_files(c, at, f);
 }
 
 /* Each model leads to the next, and none to an earlier one. */

@@ -24,6 +24,7 @@ static const char *const durabilities[] = {"process", "power", "replicated", NUL
 static const char *const sandbox_kinds[] = {"bubblewrap", "none", NULL};
 static const char *const mcp_approves[] = {"unless_read_only", "always", "never", NULL};
 static const char *const mcp_sandboxes[] = {"none", "bubblewrap", NULL};
+static const char *const model_files[] = {"data", "url", NULL};
 static const char *const error_kinds[] = {"full", "short", NULL};
 static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
@@ -119,6 +120,9 @@ static const struct key model_keys[] = {
      INT(config_model, context_bytes, 0, 16 * 1024 * 1024, 0)},
     {"takes", "openai: files that it is given: of messages, also tools' images, images alone, none",
      CHOICE(config_model, takes, model_takes, TAKES_MESSAGES)},
+    {"files", "openai: how it is given files that have an id: their data, or a URL for an hour",
+     CHOICE(config_model, files, model_files, FILES_BY_ADDRESS),
+     .computed = "url if public_url is of https and no loopback address, otherwise data"},
     {"effort", "openai: how much it thinks: a word of its server, such as low or high",
      TEXT(config_model, effort, 32)},
     {"max_tokens", "api responses, anthropic: limit of an answer; 0: none, or 8192 for anthropic",

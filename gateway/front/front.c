@@ -61,6 +61,19 @@ bool front_identify(struct front *f, struct str hello_token, struct str bearer, 
     return false;
 }
 
+bool front_identify_link(struct front *f, const struct file_link *link, struct str proof,
+                         struct identity *ret)
+{
+    return auth_check_file(f->auth, link, proof, f->hub->clock.wall_ms, ret) &&
+           !revocations_have(&f->hub->revocations, (struct str){ret->owner, ret->owner_len},
+                             f->hub->clock.wall_ms);
+}
+
+bool front_sign_file(struct front *f, const struct file_link *link, struct buf *out)
+{
+    return auth_sign_file(f->auth, link, f->hub->clock.wall_ms, out);
+}
+
 bool front_sign(struct front *f, struct str claims, struct buf *out)
 {
     return auth_sign(f->auth, claims, f->hub->clock.wall_ms, out);

@@ -131,5 +131,10 @@ bool front_sign(struct front *f, struct str claims, struct buf *out) MUST_USE;
 /* Identifies the client (auth_check), unless that owner is revoked. */
 bool front_identify(struct front *f, struct str hello_token, struct str bearer, struct str cookie,
                     struct identity *ret);
+/* The same of the bearer of a URL that was signed for one file (auth_check_file). */
+bool front_identify_link(struct front *f, const struct file_link *link, struct str proof,
+                         struct identity *ret) MUST_USE;
+/* Appends the proof that such a URL has behind "signed=" (auth_sign_file). */
+bool front_sign_file(struct front *f, const struct file_link *link, struct buf *out) MUST_USE;
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/grant.h"
+#include "gateway/auth/file_link.h"
 #include "gateway/base/deadline.h"
 #include "gateway/base/header_list.h"
 #include "gateway/front/address.h"
@@ -26,9 +27,44 @@ bool http_api_serves(const char *path)
 
 /* --- identity --------------------------------------------------------------------------------- */
 
+static void take_identity(struct exchange *x, struct identity *who)
+{
+    struct front *f = x->front;
+    struct str name = {who->owner, who->owner_len};
+    char group[NET_TEXT];
+    address_group(f, x->wsi, group);
+    http_set_quota(group, who);
+    x->owner = owner_ref(f->hub, name);
+    x->quota = owner_ref(f->hub, who->quota[0] ? str_of(who->quota) : name);
+    x->expires_at_ms = who->expires_at_ms;
+    x->rights = who->rights;
+    address_text(f, x->wsi, x->from);
+    x->trace = http_trace(x->wsi);
+}
+
+/* A proof that is not good, for any reason: there is no such file. */
+static enum error identify_link(struct exchange *x, const char *proof, char *why, size_t n)
+{
+    struct file_link link = {.conversation_id = str_of(x->conversation_id),
+                             .file_id = str_of(x->task_id)};
+    struct identity who = {0};
+    if (front_identify_link(x->front, &link, str_of(proof), &who)) {
+        take_identity(x, &who);
+        return ERR_NONE;
+    }
+    snprintf(why, n, NO_SUCH_FILE);
+    return ERR_NOT_FOUND;
+}
+
 static enum error identify(struct exchange *x, char *why, size_t n)
 {
     struct front *f = x->front;
+    char *proof = x->route->takes_link ? http_query_value(x->wsi, FILE_LINK_QUERY) : NULL;
+    if (proof) {
+        enum error wrong = identify_link(x, proof, why, n);
+        free(proof);
+        return wrong;
+    }
     char *bearer = http_bearer(x->wsi), *cookie = http_cookie(f, x->wsi);
     struct identity who = {0};
     enum error e = ERR_NONE;
@@ -39,16 +75,7 @@ static enum error identify(struct exchange *x, char *why, size_t n)
         snprintf(why, n, "%s", who.error);
         e = who.later ? ERR_OVERLOADED : ERR_UNAUTHORIZED;
     } else {
-        struct str name = {who.owner, who.owner_len};
-        char group[NET_TEXT];
-        address_group(f, x->wsi, group);
-        http_set_quota(group, &who);
-        x->owner = owner_ref(f->hub, name);
-        x->quota = owner_ref(f->hub, who.quota[0] ? str_of(who.quota) : name);
-        x->expires_at_ms = who.expires_at_ms;
-        x->rights = who.rights;
-        address_text(f, x->wsi, x->from);
-        x->trace = http_trace(x->wsi);
+        take_identity(x, &who);
     }
     buf_done(&who.token);
     free(bearer);

@@ -65,6 +65,7 @@ struct route {
     const char *allow; /* this method is not served here, these are: 405 */
     bool is_events;
     bool is_admins;                   /* for operators alone */
+    bool takes_link;                  /* its URL may be signed (gateway/auth/file_link.h) */
     const struct exchange_kind *kind; /* NULL: a request of the wire */
     int operation;                    /* the kind's own */
     const void *of_kind;              /* the same */

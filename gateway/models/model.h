@@ -24,7 +24,8 @@ struct model_request {
     struct str messages; /* array of {"role","content"}, assistant's with "tool_calls", tool's with
                             "tool_call_id"; a user's or tool's content may be an array of
                             {"type":"text","text"} and {"type":"file","media_type","name",
-                            "data"}, with base64; a tool's has its text first */
+                            "data"}, with base64, or instead of it "url", if links_type says so; a
+                            tool's has its text first */
     struct str tools;    /* array of {"type":"function","function":{…}}, "[]" for none */
     bool
         may_be_empty; /* once tools have done what was asked, a turn without a word is an end too */
@@ -89,6 +90,7 @@ struct model {
     size_t context_bytes;                      /* of its input messages; 0: any */
     unsigned takes;                            /* enum model_takes */
     bool (*takes_type)(struct str media_type); /* of these; NULL: all */
+    bool (*links_type)(struct str media_type); /* of files with an id; NULL: of none */
     struct model_stats *stats;                 /* of one agent; NULL: nobody counts */
     const struct model *fallback; /* takes over a turn that failed without output; NULL: none */
 };

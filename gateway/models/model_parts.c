@@ -27,6 +27,22 @@ bool model_part_is_anthropic(struct str media_type)
            str_eq(media_type, STR("application/pdf"));
 }
 
+bool model_part_links_chat(struct str media_type)
+{
+    return model_part_is_image(media_type);
+}
+
+bool model_part_links_responses(struct str media_type)
+{
+    (void)media_type;
+    return true;
+}
+
+bool model_part_links_anthropic(struct str media_type)
+{
+    return model_part_is_image(media_type) || str_eq(media_type, STR("application/pdf"));
+}
+
 static void part_get_text(const struct js_doc *doc, uint32_t part, const char *name,
                           struct buf *out)
 {
@@ -64,10 +80,15 @@ static struct str data_of(const struct js_doc *doc, uint32_t part)
     return data && js_type(doc, data) == JS_STRING ? js_raw(doc, data) : STR("");
 }
 
-static void put_data_url(const struct js_doc *doc, uint32_t part, struct str media_type,
-                         const char *key, struct buf *out)
+/* The part's URL, or one that has its data. */
+static void put_url(const struct js_doc *doc, uint32_t part, struct str media_type, const char *key,
+                    struct buf *out)
 {
     js_put_key(out, key);
+    if (js_get(doc, part, "url")) {
+        js_copy(doc, js_get(doc, part, "url"), out);
+        return;
+    }
     buf_puts(out, "\"data:");
     buf_putstr(out, media_type);
     buf_puts(out, ";base64,");
@@ -92,15 +113,25 @@ void model_part_put_chat(const struct js_doc *doc, uint32_t part, struct buf *ou
         put_text_part(doc, part, "text", out);
     } else if (model_part_is_image(buf_str(&type))) {
         buf_puts(out, "{\"type\":\"image_url\",\"image_url\":{");
-        put_data_url(doc, part, buf_str(&type), "url", out);
+        put_url(doc, part, buf_str(&type), "url", out);
         buf_puts(out, "}}");
     } else {
         buf_puts(out, "{\"type\":\"file\",\"file\":{");
         put_file_name(doc, part, "filename", out);
-        put_data_url(doc, part, buf_str(&type), "file_data", out);
+        put_url(doc, part, buf_str(&type), "file_data", out);
         buf_puts(out, "}}");
     }
     buf_done(&type);
+}
+
+/* Beside a URL there is no place for a name. */
+static void put_input_file(const struct js_doc *doc, uint32_t part, struct str media_type,
+                           struct buf *out)
+{
+    bool is_link = js_get(doc, part, "url");
+    if (!is_link)
+        put_file_name(doc, part, "filename", out);
+    put_url(doc, part, media_type, is_link ? "file_url" : "file_data", out);
 }
 
 void model_part_put_responses(const struct js_doc *doc, uint32_t part, struct buf *out)
@@ -110,12 +141,11 @@ void model_part_put_responses(const struct js_doc *doc, uint32_t part, struct bu
         put_text_part(doc, part, "input_text", out);
     } else if (model_part_is_image(buf_str(&type))) {
         buf_puts(out, "{\"type\":\"input_image\",\"detail\":\"auto\"");
-        put_data_url(doc, part, buf_str(&type), "image_url", out);
+        put_url(doc, part, buf_str(&type), "image_url", out);
         buf_putc(out, '}');
     } else {
         buf_puts(out, "{\"type\":\"input_file\"");
-        put_file_name(doc, part, "filename", out);
-        put_data_url(doc, part, buf_str(&type), "file_data", out);
+        put_input_file(doc, part, buf_str(&type), out);
         buf_putc(out, '}');
     }
     buf_done(&type);
@@ -127,7 +157,10 @@ static void put_source(const struct js_doc *doc, uint32_t part, struct str media
 {
     struct buf text = {0};
     buf_puts(out, "\"source\":{");
-    if (is_text(media_type) && base64_read(data_of(doc, part), &text)) {
+    if (js_get(doc, part, "url")) {
+        buf_puts(out, "\"type\":\"url\"");
+        put_url(doc, part, media_type, "url", out);
+    } else if (is_text(media_type) && base64_read(data_of(doc, part), &text)) {
         buf_puts(out, "\"type\":\"text\",\"media_type\":\"text/plain\"");
         js_put_field(out, "data", text.len ? buf_str(&text) : STR(" "));
     } else {

@@ -11,7 +11,7 @@
 #include "gateway/models/model.h"
 #include "proto/js.h"
 
-/* Appends one part: a text, or a file with its data. */
+/* Appends one part: a text, or a file with its data or its URL. */
 typedef void (*model_part_put)(const struct js_doc *doc, uint32_t part, struct buf *out);
 void model_part_put_chat(const struct js_doc *doc, uint32_t part, struct buf *out);
 void model_part_put_responses(const struct js_doc *doc, uint32_t part, struct buf *out);
@@ -24,5 +24,10 @@ void model_parts_put(const struct js_doc *doc, uint32_t parts, model_part_put pu
 bool model_part_is_image(struct str media_type);
 /* Whether Anthropic's Messages have a block for it. */
 bool model_part_is_anthropic(struct str media_type);
+/* Whether the API takes a URL of it: Chat Completions of images, Responses of all, Messages of
+ * images and PDF. */
+bool model_part_links_chat(struct str media_type);
+bool model_part_links_responses(struct str media_type);
+bool model_part_links_anthropic(struct str media_type);
 
 #endif

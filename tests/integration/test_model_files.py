@@ -1,14 +1,17 @@
 """Files of messages, as models are given them: each API in its own form, what a model takes, what is left out."""
 
 import base64
+import http.client
 import json
 import pathlib
 import threading
+import urllib.parse
 
 import pytest
 
+import crew
 from files import Owner
-from gateway import Gateway, wait_until
+from gateway import WAIT_S, Gateway, wait_until
 from holdfast import new_id
 from mcp_kit import scripted
 from model_server import ModelServer, reply
@@ -313,3 +316,118 @@ def test_message_behind_a_result_takes_its_images_along(seeing, server):
     seeing.start()
     server.wait_requests(3)
     assert server.requests[2].json["messages"] == server.requests[1].json["messages"]
+
+
+# -------------------------------------------------------------- URLs instead of data
+
+
+PUBLIC = "http://127.0.0.1:1/chat/"  # a proxy would take it to the gateway
+APIS = {"chat": lambda part: part["image_url"]["url"], "responses": lambda part: part.get("image_url") or part["file_url"],
+        "anthropic": lambda part: part["source"]["url"]}
+
+
+def linking(server, **config):
+    models = [{"name": api, "api": api, "base_url": server.url + "/v1", "model": "m", "retries": 0, "files": "url"}
+              for api in WHOLE] + [
+        {"name": "default", "api": "chat", "base_url": server.url + "/v1", "model": "m", "retries": 0}]
+    agents = [{"name": each["name"], "kind": "react", "model": each["name"]} for each in models]
+    return Gateway({"public_url": PUBLIC, "models": models, "agents": agents, **config})
+
+
+@pytest.fixture(scope="module")
+def linked(server):
+    with linking(server) as running:
+        yield running
+
+
+def fetched(gateway, url, method="GET", **headers):
+    """As the model's server gets it, which knows nothing but the URL: (status, headers but the time, bytes)."""
+    assert url.startswith(PUBLIC), url
+    link = http.client.HTTPConnection(gateway.host, gateway.port, timeout=WAIT_S)
+    try:
+        link.request(method, url[len(PUBLIC) - 1:], headers=headers)
+        answer = link.getresponse()
+        return answer.status, {k.lower(): v for k, v in answer.getheaders() if k.lower() != "date"}, answer.read()
+    finally:
+        link.close()
+
+
+def links_of(server, owner, api, c, files):
+    server.script = answers
+    assert asked(owner, c, list(map(file, files)), api)["status"] == "completed"
+    return [APIS[api](part) for part in said(server)[0]["content"]]
+
+
+@pytest.mark.parametrize("api, count", [("chat", 1), ("responses", 2), ("anthropic", 2)])
+def test_model_gets_a_url_and_its_server_the_bytes(linked, server, api, count):
+    owner, c = Owner(linked), new_id()
+    urls = links_of(server, owner, api, c, given(owner, c)[:count])
+    for url, body, kind in list(zip(urls, (PNG, PDF), ("image/png", "application/pdf"), strict=False)):
+        status, headers, got = fetched(linked, url)
+        assert (status, got, headers["content-type"]) == (200, body, kind)
+        assert fetched(linked, url, "HEAD")[::2] == (200, b"")
+        assert fetched(linked, url, Range="bytes=2-5")[::2] == (206, body[2:6])
+        assert fetched(linked, url, "DELETE")[0] == 404  # it only reads
+
+
+def test_what_has_no_url_goes_as_data(linked, server):
+    owner, c = Owner(linked), new_id()
+    server.script = answers
+    asked(owner, c, list(map(file, given(owner, c))), "chat")
+    assert said(server)[0]["content"][1:] == FORMS["chat"][2:]  # no form for a URL of these
+    asked(owner, c, [{"type": "file", "media_type": "image/png", "name": "dot.png", "data": "iVBORw=="}], "chat")
+    assert said(server)[-1]["content"][0]["image_url"]["url"] == "data:image/png;base64,iVBORw=="  # without an id
+    asked(owner, c, [file(given(owner, c)[0])], "default")
+    assert said(server)[-1]["content"] == [FORMS["chat"][1]]  # nobody elsewhere reaches a loopback address
+
+
+def test_url_that_is_not_good_is_no_such_file(linked, server):
+    owner, other, c = Owner(linked), Owner(linked), new_id()
+    [image, pdf, _] = given(owner, c)
+    [url] = links_of(server, owner, "chat", c, [image])
+    base, proof = url.split("?signed=")
+    name, until, mac = proof.split(".")
+
+    def told(owner_name):
+        return base64.urlsafe_b64encode(owner_name.encode()).decode().rstrip("=")
+    assert name == told(owner.name)
+    missing = fetched(linked, url.replace(image["file_id"], "01ARZ3NDEKTSV4RRFFQ69G5FAV"))
+    assert missing[0] == 404
+    bad = [f"{base}?signed={each}" for each in (
+        f"{name}.{int(until) + 1}.{mac}", f"{name}.{int(until) - 7200}.{mac}", f"{told(other.name)}.{until}.{mac}",
+        f"{name}.{until}.{mac[:-2]}", f"{name}.{until}.{'A' * 43}", f"{name}.0{until}.{mac}", f"{name}.{until}",
+        "", ".", "..", "x", urllib.parse.quote(owner.token), f".{until}.{mac}")]
+    bad += [url.replace(image["file_id"], pdf["file_id"]), url.replace(c, new_id())]
+    for each in bad:
+        assert fetched(linked, each) == missing, each
+        assert fetched(linked, each, Authorization=f"Bearer {other.token}") == missing, each
+    path = f"{c}/tasks?signed={proof}"
+    assert fetched(linked, f"{PUBLIC}v1/conversations/{path}")[0] == 401  # nothing but the file
+    assert owner.ask("DELETE", c)[0] == 200
+    assert fetched(linked, url) == missing
+
+
+def test_url_is_served_by_each_process(server):
+    with linking(server, processes=3) as gateway:
+        owner, c = Owner(gateway), new_id()
+        [url] = links_of(server, owner, "chat", c, given(owner, c)[:1])
+        for pid in crew.members(gateway):
+            assert crew.client_at(gateway, pid, lambda: Opened(gateway)).get(url) == (200, PNG)
+            assert crew.client_at(gateway, pid, lambda: Opened(gateway)).get(url[:-3] + "AAA")[0] == 404
+
+
+class Opened:
+    """A connection to one of several processes."""
+
+    def __init__(self, gateway):
+        self.link = http.client.HTTPConnection(gateway.host, gateway.port, timeout=WAIT_S)
+        self.link.connect()
+        self.sock = self.link.sock
+
+    def get(self, url):
+        self.link.request("GET", url[len(PUBLIC) - 1:])
+        answer = self.link.getresponse()
+        return answer.status, answer.read()
+
+    def close(self):
+        self.link.close()

@@ -57,6 +57,7 @@ export class Client extends Observable {
 
   /** @internal */ readonly following = new Map<string, Task>();
   /** @internal */ readonly outgoing: Outbox;
+  /** @internal Tabs may have the same connection. */ shares = false;
   /** @internal */ watcher?: { welcomed(): void; take(line: { type: string }): void };
   /** @internal */ readonly rollup: { rollup_ms?: number };
 
@@ -200,9 +201,10 @@ export class Client extends Observable {
     tokens: TokenSource,
   ): Promise<void> {
     const { backoff, client, faults, share = canShare() } = options;
+    this.shares = share && plain === globalThis.WebSocket; // at once; then what faults leave of it
     const WebSocket = faults ? (await import("./faults.js")).faulty(faults, plain) : plain;
-    const sharing = share && WebSocket === globalThis.WebSocket;
-    const shared = sharing && (await import("./shared.js").catch(() => undefined));
+    this.shares = share && WebSocket === globalThis.WebSocket;
+    const shared = this.shares && (await import("./shared.js").catch(() => undefined));
     if (this.#closed) return;
     const its = { url, backoff, client };
     this.#link = shared

@@ -22,8 +22,11 @@ type Known = { task: TaskSummary; last: number; ended: number }; // ended: the c
 /**
  * Begins, and returns a function that ends it.  A client has one watch, and a connection of its own
  * (`share: false`): tabs that share one would end each other's.
+ * Throws where there is one already, and where tabs share it.
  */
 export function watchEvents(client: Client, options: WatchOptions): () => void {
+  if (client.shares)
+    throw new HoldfastError("unsupported", "a watch needs a connection of its own: connect(url, { share: false })");
   if (client.watcher) throw new HoldfastError("conflict", "this client has a watch already");
   const { onEvent, onCursor, onEnd, rollupMs } = options;
   const known = new Map<string, Known>();

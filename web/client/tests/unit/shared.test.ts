@@ -4,6 +4,7 @@ import { beforeEach, afterEach, describe, expect, it, vi } from "vitest";
 import { MemoryStore, type Client, type Options } from "../../src/index.js";
 import { connect } from "../../src/index.js";
 import { lead } from "../../src/hub.js";
+import { watchEvents } from "../../src/watch.js";
 import { fakeLocks } from "../support/locks.js";
 import { Script, summary, token } from "../support/script.js";
 
@@ -55,6 +56,19 @@ describe("tabs of one browser", () => {
     const late = tab();
     await until(() => late.trouble?.cause === "gateway");
     expect(late.trouble?.message).toMatch(/^nothing answers at gateway-/);
+  });
+
+  it("have no watch, which one of them would end for the others", async () => {
+    const refused = (client: Client) => expect(() => watchEvents(client, { onEvent() {} })).toThrow("share: false");
+    refused(tab()); // before it is known whether they share
+    for (const each of await twoTabs()) refused(each);
+    expect(script.socket.all("watch")).toEqual([]);
+    const alone = tab({ share: false });
+    await until(() => script.sockets.length === 2);
+    script.socket.welcome();
+    await until(() => alone.state === "live");
+    watchEvents(alone, { onEvent() {} });
+    await until(() => script.socket.all("watch").length === 1);
   });
 
   it("share one socket, and see the same state", async () => {
