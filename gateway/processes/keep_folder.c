@@ -200,6 +200,12 @@ bool keep_spec_read(int folder, struct keep_spec *ret)
     return good;
 }
 
+/* Only its absence says so: that it cannot be looked for does not. */
+bool keep_has_spec(int folder)
+{
+    return faccessat(folder, "spec", F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+}
+
 void keep_texts_done(struct keep_texts *texts)
 {
     for (size_t i = 0; i < texts->n; i++)

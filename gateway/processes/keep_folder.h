@@ -75,6 +75,7 @@ struct keep_status {
 
 bool keep_spec_write(int folder, const struct keep_spec *spec) MUST_USE;
 bool keep_spec_read(int folder, struct keep_spec *ret) MUST_USE;
+bool keep_has_spec(int folder); /* readable or not */
 void keep_spec_done(struct keep_spec *spec);
 void keep_texts_done(struct keep_texts *texts);
 

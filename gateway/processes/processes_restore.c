@@ -152,8 +152,12 @@ static void restore(struct processes *all, const char *id)
     if (folder < 0)
         return;
     if (!keep_spec_read(folder, &spec)) {
-        log_event(LEVEL_WARN, "process", "unreadable", LOG_TEXT("id", id));
+        bool half_made = !keep_has_spec(folder); /* a gateway died over it: nothing has begun */
         close(folder);
+        if (half_made)
+            keep_remove(all->dir, id);
+        else
+            log_event(LEVEL_WARN, "process", "unreadable", LOG_TEXT("id", id));
         return;
     }
     struct process *p = process_add(all, id, &spec);

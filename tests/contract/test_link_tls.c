@@ -33,7 +33,7 @@ static void end_free(struct end *e)
     buf_done(&e->opened);
 }
 
-/* What one has to say reaches the other; NULL, or why the link must end. */
+/* All that one has to say reaches the other; NULL, or why the link must end. */
 static const char *carry(struct end *from, struct end *to)
 {
     const char *why = NULL;

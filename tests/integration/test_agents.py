@@ -126,7 +126,7 @@ def test_death_in_the_middle_of_a_line_is_told_as_what_it_is(client):
 
 
 def test_short_errors_keep_the_agents_words_in_the_log(tmp_path):
-    """Of programs that end, cannot be started or do not answer: the user is told that it broke off, the log why."""
+    """Programs that end, cannot be started or do not answer: the user is told that it broke off, the log why."""
     refused = {"name": "far", "kind": "http", "url": "http://127.0.0.1:9/secret-path", "retries": 0}
     with Gateway({**CONFIG, "agents": [*CONFIG["agents"], refused], "errors": "short"}) as gateway, Client(gateway) as client:
         for agent, steps, why in ((None, ({"token": "x"}, {"stderr": "Traceback: in /srv/key.py\n"}, {"exit": 3}),

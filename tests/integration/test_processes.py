@@ -383,6 +383,19 @@ def test_restart_finds_it_and_kill_reaches_it(own):  # F25
         wait_until(lambda: not is_alive(started["pid"]), "its end")
 
 
+@pytest.mark.parametrize("files, stays", [((), False), (("spec.new",), False), (("spec",), True)])
+def test_folder_that_a_death_left_half_made_is_removed(own, files, stays):
+    """One whose spec cannot be read is left for somebody to look at."""
+    own.kill()
+    half = own.data / "processes" / "proc_0123456789ab"
+    half.mkdir(parents=True)
+    for name in files:
+        (half / name).write_text("{", encoding="utf-8")
+    own.start()
+    assert half.exists() == stays
+    shutil.rmtree(half, ignore_errors=True)
+
+
 def test_command_that_was_under_way_at_a_reboot_is_not_begun_again(own):
     """Its folder may be gone with what was not on disk yet: that proves no more that it never began."""
     ran, place = pathlib.Path(own.path()), own.data / "place"

@@ -577,24 +577,21 @@ static void test_watch_cursor_of_all_places_fits_and_is_read_back(void **state)
     free(back);
 }
 
+#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_watch_tells_live_tasks_from_their_start_and_new_ones,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(test_watch_goes_on_behind_its_cursor, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_watch_takes_no_cursor_that_is_none, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            test_watch_tells_once_what_a_chat_on_the_same_connection_tells, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_watch_of_nothing_has_a_cursor_at_once, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_watch_ends_when_it_is_told_to, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_watch_waits_for_a_store_that_cannot_be_read, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_watch_keeps_rows_and_places_apart, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_watch_asks_one_question_at_a_time, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_watch_tells_what_ends_while_it_waits_for_room, setup,
-                                        teardown),
+        TEST(test_watch_tells_live_tasks_from_their_start_and_new_ones),
+        TEST(test_watch_goes_on_behind_its_cursor),
+        TEST(test_watch_takes_no_cursor_that_is_none),
+        TEST(test_watch_tells_once_what_a_chat_on_the_same_connection_tells),
+        TEST(test_watch_of_nothing_has_a_cursor_at_once),
+        TEST(test_watch_ends_when_it_is_told_to),
+        TEST(test_watch_waits_for_a_store_that_cannot_be_read),
+        TEST(test_watch_keeps_rows_and_places_apart),
+        TEST(test_watch_asks_one_question_at_a_time),
+        TEST(test_watch_tells_what_ends_while_it_waits_for_room),
         cmocka_unit_test(test_watch_random_lives_tell_each_task_once),
         cmocka_unit_test(test_watch_cursor_of_all_places_fits_and_is_read_back),
     };

@@ -25,7 +25,7 @@ interface Props {
 const NONE: readonly Part[] = [];
 const NEAR = 2; // stretches at the end, which are never skipped: one may just have begun
 
-/** What arrived here in pieces is shown in pieces to its end. */
+/** An answer that arrived here in pieces is shown in pieces to its end. */
 function usePartsOf({ text, task }: Said, grown: boolean): readonly Part[] {
   const stored = useMemo<readonly Part[]>(() => (text ? [{ seq: 1, type: "text", text }] : NONE), [text]);
   const told = task?.transcript;
