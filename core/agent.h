@@ -188,6 +188,7 @@ struct agent {
     bool goes_on;                                 /* after_restart is continue */
     bool outlives;                                /* its runs live on without a gateway */
     bool is_process;                              /* counts towards limits.processes */
+    bool short_errors;                            /* why its runs fail is only for the log */
     msec_t timeout_ms, idle_timeout_ms, grace_ms; /* 0: never */
     enum notify notify;
     struct budget_limits budget;

@@ -65,6 +65,8 @@ struct hub_options {
      * withdrawn.  NULL: nobody needs to know. */
     void (*resumed)(void *arg, const struct task_record *task, unsigned attempt,
                     uint64_t retracted);
+    /* Called with why a run of an agent with short_errors has failed: nobody else is told. */
+    void (*failed)(struct str task_id, const char *agent, struct str why);
     /* Called when the store is another process's now: this one must stop at once, without another
      * word to anybody.  NULL: the store has one user. */
     void (*fenced)(void *arg);

@@ -66,7 +66,7 @@ static void drop_pending(struct pending *p)
 static void session_let_go(struct session *s)
 {
     struct list *node;
-    watching_end(s);
+    watching_drop(s);
     list_each (it, &s->subscriptions)
         subscription_end(list_item(it, struct subscription, in_session));
     list_each (it, &s->openings)

@@ -101,6 +101,7 @@ struct session {
     struct list openings;
     struct list ready_openings;
     struct watching *watching; /* watch with events; NULL: none */
+    struct watching *walking;  /* an ended one, whose answer from the store is awaited */
     struct list replies;       /* of struct reply: complete lines */
     struct list urgent;        /* pongs */
     struct list requests;      /* of struct pending: decoded requests that wait for their turn */

@@ -6,7 +6,6 @@
  * task may start. */
 #include "core/task_parts.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/task_trace.h"
@@ -38,16 +37,30 @@ static bool take_slot(struct task *t)
     return t->has_slot;
 }
 
+/* The run has failed, or there is none; said: by the adapter, which knows paths and addresses. */
+static void fail_run(struct task *t, enum task_error e, struct str said)
+{
+    struct buf why = {0};
+    buf_putf(&why, "%s: ", task_error_code(e));
+    if (t->agent->short_errors) {
+        if (t->hub->o.failed)
+            t->hub->o.failed(task_id_of(t), t->agent->name, said);
+        said = e == TASK_ORPHANED ? STR("the agent could not go on") : STR("the agent broke off");
+    }
+    buf_putstr(&why, said);
+    task_finish(t, STATUS_FAILED, e, buf_str(&why));
+    buf_done(&why);
+}
+
 /* False: it has failed, and has no slot. */
 static bool task_prepare(struct task *t)
 {
-    char error[256] = "", why[320];
+    char error[256] = "";
     if (!task_goes_on(t) || !t->agent->ops->prepare ||
         t->agent->ops->prepare(t->agent->settings, task_id_of(t), error))
         return true;
-    snprintf(why, sizeof why, "agent_error: %s", error);
     task_stop_run(t);
-    task_finish(t, STATUS_FAILED, TASK_AGENT_ERROR, str_of(why));
+    fail_run(t, TASK_AGENT_ERROR, str_of(error));
     return false;
 }
 
@@ -148,13 +161,7 @@ static void on_end(void *arg, enum run_end end, struct str text)
     } else if (end == RUN_DONE) {
         task_finish(t, STATUS_COMPLETED, TASK_OK, STR_NULL);
     } else {
-        enum task_error e = end == RUN_LOST ? TASK_ORPHANED : TASK_AGENT_ERROR;
-        struct buf why = {0};
-        buf_puts(&why, task_error_code(e));
-        buf_puts(&why, ": ");
-        buf_putstr(&why, text);
-        task_finish(t, STATUS_FAILED, e, buf_str(&why));
-        buf_done(&why);
+        fail_run(t, end == RUN_LOST ? TASK_ORPHANED : TASK_AGENT_ERROR, text);
     }
 }
 
@@ -273,9 +280,8 @@ void task_run(struct task *t)
     if (task_trace_of(spec.task_id, spec.metadata, t->hub->o.traced, t->hub->o.trace_share, &trace))
         spec.trace = &trace.own;
     char error[256] = "";
-    if (!again && parts_have_file(spec.parts) && !t->agent->takes_files)
-        snprintf(error, sizeof error, "the agent takes no files, and the message has one");
-    else
+    bool refused = !again && parts_have_file(spec.parts) && !t->agent->takes_files;
+    if (!refused)
         t->run = again
                      ? task_resume_run(t, &spec, error)
                      : t->agent->ops->start(t->agent->settings, &spec, &task_run_events, t, error);
@@ -283,11 +289,13 @@ void task_run(struct task *t)
     free(w->history);
     free(w->turns);
     w->history = w->turns = NULL;
+    if (refused) {
+        task_finish(t, STATUS_FAILED, TASK_AGENT_ERROR,
+                    STR("agent_error: the agent takes no files, and the message has one"));
+        return;
+    }
     if (!t->run) {
-        char why[320];
-        enum task_error e = again ? TASK_ORPHANED : TASK_AGENT_ERROR;
-        snprintf(why, sizeof why, "%s: %s", task_error_code(e), error);
-        task_finish(t, STATUS_FAILED, e, str_of(why));
+        fail_run(t, again ? TASK_ORPHANED : TASK_AGENT_ERROR, str_of(error));
         return;
     }
     t->phase = PHASE_RUNNING;

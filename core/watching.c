@@ -11,7 +11,7 @@
 
 enum stage {
     STAGE_NEWEST, /* which task is the newest? */
-    STAGE_LIVE,   /* those up to it that have not ended */
+    STAGE_LIVE,   /* those up to it that had not ended when it began */
     STAGE_ALL     /* all behind it */
 };
 
@@ -19,15 +19,19 @@ struct watching {
     struct follower follower; /* of the owner's tasks */
     struct hub *hub;
     struct owner *owner;     /* the session's */
-    struct session *session; /* NULL: it has ended, and the store's answer is awaited */
+    struct session *session; /* NULL: gone */
+    bool has_ended;          /* the store's answer is awaited */
     enum stage stage;
     char newest[TASK_ID_LEN + 1]; /* STAGE_ALL: all tasks up to this one are followed, or done */
-    char at[TASK_ID_LEN + 1];     /* STAGE_LIVE: the same of those that have not ended */
+    char at[TASK_ID_LEN + 1];     /* STAGE_LIVE: the same of those that had not ended */
+    int64_t began_at;             /* wall_ms */
+    bool is_behind;               /* STAGE_LIVE: those left of it may have ended since */
     struct watch_place *places;   /* to be followed, from there */
     size_t n_places;
     uint64_t epoch; /* of the store, when the places were told */
     uint32_t rollup_ms;
     bool asking, more; /* there may be more behind newest */
+    bool asks_place;   /* asking: for the first of the places */
     unsigned n_stale;  /* so many answers in a row were out of date */
     bool moved;        /* since the last cursor */
     msec_t told_at;
@@ -110,10 +114,11 @@ static size_t watching_count(const struct watching *w, size_t *ret_ended)
     return n;
 }
 
+/* For one more, or for that whose place is asked for. */
 static bool watching_has_room(const struct watching *w)
 {
     const struct session *s = w->session;
-    size_t ended, n = watching_count(w, &ended) + (w->n_places ? w->n_places - 1 : 0);
+    size_t ended, n = watching_count(w, &ended) + w->n_places - w->asks_place;
     return n < WATCH_CURSOR_TASKS && ended < AHEAD && s->n_replies < MAX_REPLIES_WAITING / 2 &&
            s->n_subscriptions < s->hub->o.limits.subscriptions;
 }
@@ -242,6 +247,12 @@ static void take_newest(struct watching *w, const struct answer *answer)
     w->stage = STAGE_LIVE;
 }
 
+static bool ended_before(const struct watching *w, const struct task_record *task)
+{
+    return w->stage == STAGE_LIVE && status_is_terminal(task->state.status) &&
+           task->state.completed_at < w->began_at;
+}
+
 /* Rows behind *at, which goes on to the last one that was taken; true when there are no more. */
 static bool take_rows(struct watching *w, const struct answer *answer, char at[TASK_ID_LEN + 1])
 {
@@ -254,7 +265,7 @@ static bool take_rows(struct watching *w, const struct answer *answer, char at[T
             return true;
         if (!watching_has_room(w))
             return false;
-        if (take_task(w, task, 0) == TAKE_AGAIN) {
+        if (!ended_before(w, task) && take_task(w, task, 0) == TAKE_AGAIN) {
             w->n_stale++;
             return false;
         }
@@ -272,7 +283,8 @@ static void walk_take_answer(struct watching *w, const struct answer *answer)
     } else if (w->stage == STAGE_LIVE) {
         if (take_rows(w, answer, w->at))
             w->stage = STAGE_ALL;
-    } else if (w->n_places) {
+        w->is_behind = true;
+    } else if (w->asks_place) {
         walk_take_place(w, answer);
     } else if (!take_rows(w, answer, w->newest)) {
         w->more = true;
@@ -289,12 +301,24 @@ static void watching_free(struct watching *w)
     free(w);
 }
 
+/* The next one of its session may ask. */
+static void walk_in_turn(struct watching *w)
+{
+    struct session *s = w->session;
+    watching_free(w);
+    if (!s)
+        return;
+    s->walking = NULL;
+    if (s->watching)
+        walk_on(s->watching);
+}
+
 static void on_walked(void *arg, int status, struct answer *answer)
 {
     struct watching *w = arg;
     w->asking = false;
-    if (!w->session) {
-        watching_free(w);
+    if (w->has_ended) {
+        walk_in_turn(w);
         return;
     }
     if (status == STORE_CORRUPT) {
@@ -315,13 +339,16 @@ static void on_walked(void *arg, int status, struct answer *answer)
 static void walk_on(struct watching *w)
 {
     bool wants = w->stage != STAGE_ALL || w->n_places || w->more;
-    if (w->asking || !wants || timer_is_armed(&w->again) || !watching_has_room(w))
+    if (w->asking || w->session->walking)
+        return;
+    w->asks_place = w->stage == STAGE_ALL && w->n_places > 0;
+    if (!wants || timer_is_armed(&w->again) || !watching_has_room(w))
         return;
     struct query q = {.kind = QUERY_OWNED, .owner = str_of(w->owner->name), .limit = AHEAD + 1};
     if (w->stage == STAGE_LIVE) {
-        q.live = true;
+        q.live = !w->is_behind;
         q.key = str_of(w->at);
-    } else if (w->stage == STAGE_ALL && w->n_places) {
+    } else if (w->asks_place) {
         q.limit = 1;
         q.key = str_of(w->places[0].task_id);
     } else if (w->stage == STAGE_ALL) {
@@ -391,6 +418,7 @@ bool watching_begin(struct session *s, const struct request *r)
                            .follower.task_came = on_owned_task,
                            .rollup_ms = (uint32_t)r->rollup_ms,
                            .epoch = (uint64_t)s->hub->epoch,
+                           .began_at = s->hub->clock.wall_ms,
                            .moved = true, /* the first cursor comes at once */
                            .told_at = s->hub->clock.now_ms - WATCH_CURSOR_MS,
                            .due.fire = watching_on_due,
@@ -416,7 +444,17 @@ void watching_end(struct session *s)
     timer_disarm(&w->hub->clock, &w->due);
     timer_disarm(&w->hub->clock, &w->again);
     list_remove(&w->follower.node);
-    w->session = NULL;
-    if (!w->asking)
+    w->has_ended = true;
+    if (w->asking)
+        s->walking = w;
+    else
         watching_free(w);
+}
+
+void watching_drop(struct session *s)
+{
+    watching_end(s);
+    if (s->walking)
+        s->walking->session = NULL;
+    s->walking = NULL;
 }

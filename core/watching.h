@@ -4,7 +4,8 @@
  *           by id, so that all tasks up to one id are followed, or done with.  The walk asks the
  *           store for what comes behind that id, some tasks at a time, when a task came, and when
  *           ended ones were read to their ends; so a client that was away for long gets its tasks
- *           in the order in which they were made, and memory stays bounded (promise 7).
+ *           in the order in which they were made, and memory stays bounded (promise 7).  However
+ *           often a session begins anew, one question of it is on its way at a time.
  * Thread:   loop.
  * Owns:     itself: it ends with its session, or when the store's last answer has come.
  * Errors:   a store that cannot be read is asked again; a damaged record ends it, and the client is
@@ -20,7 +21,8 @@
 /* Begins anew; rights and rollup_ms are the session's and the request's.  False when the request's
  * cursor is not one. */
 bool watching_begin(struct session *s, const struct request *r) MUST_USE;
-void watching_end(struct session *s); /* does nothing without one; subscriptions stay */
+void watching_end(struct session *s);  /* does nothing without one; subscriptions stay */
+void watching_drop(struct session *s); /* the same, for a session that ends */
 /* Follows more tasks, when there is room: after what was sent. */
 void watching_go_on(struct session *s);
 /* The line of the cursor that is due, or nothing; to be sent behind all lines that were taken. */

@@ -309,6 +309,7 @@ static bool open_hub(struct server *s)
         .damaged = server_on_damage,
         .reported = server_on_task,
         .resumed = server_on_resumed,
+        .failed = server_on_failed,
         .fenced = server_on_fenced,
         .shared = s->pg != NULL || server_is_front(s),
         .trusted = s->pg ? is_trusted : NULL,

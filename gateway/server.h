@@ -89,6 +89,7 @@ void server_on_damage(const char *task_id, uint64_t seq);
 void server_on_task(void *arg, const struct task_record *t);
 void server_on_resumed(void *arg, const struct task_record *t, unsigned attempt,
                        uint64_t retracted);
+void server_on_failed(struct str task_id, const char *agent, struct str why);
 
 /* server_crew.c: a process whose owners are all at home in another one; whose clients read on there
  * until the last task has ended. */

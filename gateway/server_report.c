@@ -48,3 +48,9 @@ void server_on_resumed(void *arg, const struct task_record *t, unsigned attempt,
                       LOG_INT("attempt", attempt), LOG_INT("retracted", (int64_t)retracted));
     FAULT_DIE(STAGED);
 }
+
+void server_on_failed(struct str task_id, const char *agent, struct str why)
+{
+    log_event_limited(LEVEL_WARN, "task", "failed", LOG_STR("task", task_id),
+                      LOG_TEXT("agent", agent), LOG_STR("said", why));
+}

@@ -127,6 +127,11 @@ static bool is_in_word(uint32_t c)
     return !is_in(c, no_words, countof(no_words));
 }
 
+static bool is_blank(uint32_t c)
+{
+    return c == ' ' || (c >= 9 && c <= 13) || c == 0xa0 || c == 0x3000;
+}
+
 /* --- the query -------------------------------------------------------------------------------- */
 
 static void end_part(struct search *s, size_t from, size_t end)
@@ -145,8 +150,7 @@ bool search_read(struct str query, struct search *ret)
     for (size_t at = 0; at < query.n && n < MAX_SEARCH;) {
         uint32_t c;
         at += utf8_step(query.p + at, query.n - at, &c);
-        bool is_blank = c == ' ' || (c >= 9 && c <= 13) || c == 0xa0 || c == 0x3000;
-        if (c == '"' || (is_blank && !quoted)) {
+        if (c == '"' || (is_blank(c) && !quoted)) {
             end_part(ret, from, n);
             from = n;
             quoted = c == '"' ? !quoted : quoted;
@@ -230,12 +234,40 @@ static void put_matches(const struct search *s, size_t from, size_t end, struct 
     buf_putc(out, ']');
 }
 
+/* Where the piece begins: at the first word of those before what was found.  A word that is as
+ * long as all of them is cut. */
+static size_t piece_from(const struct search *s, size_t at)
+{
+    const uint32_t *text = (const uint32_t *)(const void *)s->folded.bytes;
+    if (at <= SEARCH_BEFORE)
+        return 0;
+    for (size_t i = at - SEARCH_BEFORE; i < at; i++)
+        if (is_in(text[i], without_blanks, countof(without_blanks)) ||
+            (is_blank(text[i - 1]) && !is_blank(text[i])))
+            return i;
+    return at - SEARCH_BEFORE;
+}
+
+/* Where it ends: behind the last word that there is room for, and not within what was found. */
+static size_t piece_end(const struct search *s, size_t from, size_t found, size_t n)
+{
+    const uint32_t *text = (const uint32_t *)(const void *)s->folded.bytes;
+    size_t end = from + SEARCH_SHOWN;
+    if (end >= n)
+        return n;
+    for (size_t i = end; i >= found && i > end - SEARCH_BEFORE; i--)
+        if (is_in(text[i], without_blanks, countof(without_blanks)) ||
+            (is_blank(text[i]) && !is_blank(text[i - 1])))
+            return i;
+    return end;
+}
+
 void search_put(struct search *s, struct str text, struct buf *out)
 {
     size_t n = fold_text(s, text), len;
     size_t at = find_any(s, 0, n, &len);
-    size_t from = at < n && at > SEARCH_BEFORE ? at - SEARCH_BEFORE : 0;
-    size_t end = n - from > SEARCH_SHOWN ? from + SEARCH_SHOWN : n;
+    size_t from = at < n ? piece_from(s, at) : 0;
+    size_t end = piece_end(s, from, at < n ? at + len : 0, n);
     size_t begin = utf8_chars(text, from);
     struct str shown = {text.p + begin, utf8_chars(text, end) - begin};
     js_put_field(out, "text", shown);

@@ -17,7 +17,7 @@
 #define SEARCH_PARTS 32   /* of one query; further ones are not looked for */
 #define SEARCH_WHOLE 3    /* characters, from which on a part is found inside a word too */
 #define SEARCH_SHOWN 160  /* characters of a text that is shown … */
-#define SEARCH_BEFORE 40  /* … of which so many stand before the first that was found */
+#define SEARCH_BEFORE 40  /* … of which at most so many stand before the first that was found */
 #define SEARCH_MATCHES 32 /* that are marked in it */
 
 struct search {
@@ -33,8 +33,8 @@ struct search {
 bool search_read(struct str query, struct search *ret) MUST_USE;
 void search_done(struct search *s);
 bool search_finds(struct search *s, struct str text);
-/* Appends the members text and matches: a piece of the text around what was found first, and
- * [[at,n],…], what was found in it. */
+/* Appends the members text and matches: a piece of the text around what was found first, of whole
+ * words unless one is longer than SEARCH_BEFORE, and [[at,n],…], what was found in it. */
 void search_put(struct search *s, struct str text, struct buf *out);
 /* The same without the text, for one that is shown whole. */
 void search_put_matches(struct search *s, struct str text, struct buf *out);

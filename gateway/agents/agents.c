@@ -290,6 +290,8 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
                          .budget = {.tokens = from->budget.tokens,
                                     .tool_calls = from->budget.tool_calls,
                                     .seconds = from->budget.seconds},
+                         .short_errors = b->config->errors == ERRORS_SHORT &&
+                                         from->kind != AGENT_REACT && from->kind != AGENT_SOURCE,
                          .holder = h};
     if (!find_tools(b, from, to, h, ret_error, n))
         return false;

@@ -275,7 +275,8 @@ static void go_on_after_stream(struct channel *ch)
 }
 
 /* The end of the stream, or the reason why it cannot continue: never a clean end without the last
- * message. */
+ * message.  What closes a session closes its connection, as in our own protocol: the home of its
+ * owner knows nothing of connections at other nodes but their sessions. */
 static bool end_if_through(struct channel *ch, struct buf *out)
 {
     struct buf json = {0};
@@ -294,6 +295,8 @@ static bool end_if_through(struct channel *ch, struct buf *out)
     if (json.len)
         put_frame(out, buf_str(&json));
     buf_done(&json);
+    if (closes)
+        session_close(&ch->ws->conn->session, ch->session.close_code);
     end_channel(ch);
     return true;
 }

@@ -15,6 +15,7 @@ struct link_tls {
     SSL *ssl;
     BIO *in, *out; /* the SSL's */
     bool is_open;  /* the handshake is over */
+    bool is_over;  /* a record was none: OpenSSL writes nothing more but its alert */
 };
 
 static struct link *link_of(SSL *ssl)
@@ -109,7 +110,7 @@ static bool shake_hands(struct link_tls *t)
 void link_tls_seal(struct link *k, struct buf *plain, struct buf *out)
 {
     struct link_tls *t = k->tls;
-    if (shake_hands(t) && t->is_open && plain->len > 0) {
+    if (!t->is_over && shake_hands(t) && t->is_open && plain->len > 0) {
         size_t n = 0;
         ASSERT(SSL_write_ex(t->ssl, plain->bytes, plain->len, &n) == 1 && n == plain->len);
         buf_clear(plain);
@@ -130,7 +131,8 @@ const char *link_tls_take(struct link *k, struct str bytes, struct buf *plain)
         plain->len += status == 1 ? n : 0;
     }
     int error = t->is_open ? SSL_get_error(t->ssl, status) : SSL_ERROR_WANT_READ;
-    return error == SSL_ERROR_WANT_READ ? NULL : "TLS fails: a record that is none";
+    t->is_over = error != SSL_ERROR_WANT_READ;
+    return t->is_over ? "TLS fails: a record that is none" : NULL;
 }
 
 void link_tls_bind(const struct link *k, unsigned char ret[LINK_MAC])

@@ -125,6 +125,20 @@ def test_death_in_the_middle_of_a_line_is_told_as_what_it_is(client):
     assert task["output"] == "whole"
 
 
+def test_short_errors_keep_the_agents_words_in_the_log(tmp_path):
+    """Of programs that end, cannot be started or do not answer: the user is told that it broke off, the log why."""
+    refused = {"name": "far", "kind": "http", "url": "http://127.0.0.1:9/secret-path", "retries": 0}
+    with Gateway({**CONFIG, "agents": [*CONFIG["agents"], refused], "errors": "short"}) as gateway, Client(gateway) as client:
+        for agent, steps, why in ((None, ({"token": "x"}, {"stderr": "Traceback: in /srv/key.py\n"}, {"exit": 3}),
+                                   "exit status 3: Traceback: in /srv/key.py"),
+                                  ("missing", ("hi",), "/nonexistent/program"), ("sh", ("hi",), "exit status 7"),
+                                  ("far", ("hi",), "127.0.0.1")):
+            task, events = failed(client, *steps, **({"agent": agent} if agent else {}))
+            assert task["error"] == {"code": "agent_error", "message": "agent_error: the agent broke off"}, agent
+            assert why not in json.dumps([task, events])
+            gateway.logged("component=task", "event=failed", f"agent={agent or CONFIG['agents'][0]['name']}", why)
+
+
 def test_failure_after_final_answer_keeps_that_text(client):
     task, events = failed(client, {"token": "draft"}, {"final_answer": "answer"}, {"exit": 1})
     assert task["output"] == "answer" == events[-1]["data"]["output"]

@@ -295,6 +295,119 @@ static void test_watch_waits_for_a_store_that_cannot_be_read(void **state)
     client_free(a);
 }
 
+static void step_to(struct kit *k, enum query_kind kind)
+{
+    for (int i = 0; i < 50; i++, (void)kit_step(k)) {
+        kit_turn(k);
+        if (!store_inline_hold(k->inline_store, false)) /* there is no query */
+            continue;
+        store_inline_release(k->inline_store);
+        if (store_inline_next(k->inline_store) == kind)
+            return;
+    }
+    fail_msg("no query of kind %d came", (int)kind);
+}
+
+/* The walk's answer is about the rows that it asked for, whatever came to wait meanwhile. */
+static void test_watch_keeps_rows_and_places_apart(void **state)
+{
+    struct kit *k = *state;
+    struct client *a = client_new(k, "ann");
+    struct reader *r = xcalloc(sizeof *r);
+    begin(r, k, "ann", "");
+    client_start(a, "x", "it cannot be read later");
+    client_start(a, "z", "z");
+    run_end(k, kit_run(k, 1), RUN_DONE, "");
+    kit_pass(k, 1000);
+    leave(r);
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    client_free(a);
+    kit_crash(k);
+    a = client_new(k, "ann");
+    client_start(a, "d", "so that its conversation is known");
+    begin(r, k, "ann", "");
+    step_to(k, QUERY_BLOCKS);
+    store_inline_fail_queries(k->inline_store, 100000, STORE_IO);
+    for (msec_t waited = 0; waited < 29000; waited += 1000)
+        kit_pass(k, 1000);
+    store_inline_fail_queries(k->inline_store, 0, STORE_OK);
+    session_receive(&a->session,
+                    STR("{\"type\":\"chat\",\"conversation_id\":\"d\",\"message\":\"y\"}"));
+    step_to(k, QUERY_OWNED);
+    assert_true(store_inline_hold(k->inline_store, false));
+    store_inline_fail_queries(k->inline_store, 100000, STORE_IO);
+    for (int i = 0; i < 3; i++)
+        kit_pass(k, 1000);
+    store_inline_fail_queries(k->inline_store, 0, STORE_OK);
+    store_inline_release(k->inline_store);
+    read_all(r);
+    r->tasks[0].now = UINT64_MAX; /* it is told of again */
+    for (int i = 0; i < 3; i++)
+        kit_pass(k, 1000);
+    read_all(r);
+    assert_int_equal(r->n_tasks, 4);
+    assert_true(r->tasks[0].ended);
+    free_reader(r);
+    client_free(a);
+}
+
+/* Promise 7: a client that begins anew again and again does not fill the store's queue. */
+static void test_watch_asks_one_question_at_a_time(void **state)
+{
+    struct kit *k = *state;
+    struct client *a = client_new(k, "ann");
+    unsigned n = 0;
+    for (int i = 0; i < 20; i++) {
+        session_receive(&a->session, STR("{\"type\":\"watch\",\"events\":true}"));
+        session_receive(&a->session, STR("{\"type\":\"watch\",\"events\":false}"));
+        kit_turn(k);
+    }
+    session_receive(&a->session, STR("{\"type\":\"watch\",\"events\":true}"));
+    kit_turn(k);
+    while (store_inline_hold(k->inline_store, false))
+        n++;
+    assert_int_equal(n, 1);
+    store_inline_release(k->inline_store);
+    client_start(a, "c", "the last one is served");
+    client_await(a, json("{'type':'following'"));
+    session_receive(&a->session, STR("{\"type\":\"watch\",\"events\":true}"));
+    session_receive(&a->session, STR("{\"type\":\"watch\",\"events\":true}"));
+    client_free(a); /* while the answer to an ended one is awaited */
+    kit_settle(k);
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+}
+
+/* One that waits for room is told also when it ends meanwhile; one that had ended before is not. */
+static void test_watch_tells_what_ends_while_it_waits_for_room(void **state)
+{
+    struct kit *k = *state;
+    struct client *a = client_new(k, "ann");
+    struct reader *r = xcalloc(sizeof *r);
+    for (size_t i = 0; i < 4; i++) {
+        char conversation[16];
+        snprintf(conversation, sizeof conversation, "c%zu", i);
+        client_start(a, conversation, "x");
+    }
+    run_end(k, kit_run(k, 2), RUN_DONE, "");
+    kit_pass(k, 1000);
+    k->hub.o.limits.subscriptions = 2;
+    begin(r, k, "ann", "");
+    kit_settle(k);
+    read_all(r);
+    assert_int_equal(r->n_tasks, 2);
+    kit_pass(k, 10);
+    run_end(k, kit_run(k, 3), RUN_DONE, "");
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    run_end(k, kit_run(k, 1), RUN_DONE, "");
+    kit_pass(k, 1000);
+    read_all(r);
+    assert_int_equal(r->n_tasks, 3);
+    for (size_t i = 0; i < r->n_tasks; i++)
+        assert_true(r->tasks[i].ended);
+    free_reader(r);
+    client_free(a);
+}
+
 /* --- random lives ----------------------------------------------------------------------------- */
 
 static uint64_t rng;
@@ -477,6 +590,10 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_watch_ends_when_it_is_told_to, setup, teardown),
         cmocka_unit_test_setup_teardown(test_watch_waits_for_a_store_that_cannot_be_read, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_watch_keeps_rows_and_places_apart, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_watch_asks_one_question_at_a_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_watch_tells_what_ends_while_it_waits_for_room, setup,
                                         teardown),
         cmocka_unit_test(test_watch_random_lives_tell_each_task_once),
         cmocka_unit_test(test_watch_cursor_of_all_places_fits_and_is_read_back),

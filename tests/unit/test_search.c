@@ -107,12 +107,60 @@ static void test_search_marks_what_it_found(void **state)
     buf_done(&expected);
 }
 
+static void put_times(struct buf *out, const char *text, int n)
+{
+    for (int i = 0; i < n; i++)
+        buf_puts(out, text);
+}
+
+/* A long text of equal words with something else in its middle, and how many of them are shown. */
+static void check_piece(const char *word, const char *query, int before, int behind,
+                        const char *last)
+{
+    struct buf text = {0}, expected = {0};
+    size_t n_chars = 0;
+    for (const char *c = word; *c; c++)
+        n_chars += ((unsigned char)*c & 0xc0) != 0x80;
+    put_times(&text, word, 90);
+    buf_putf(&text, "%s ", query);
+    put_times(&text, word, 90);
+    buf_puts(&expected, "{'text':'");
+    put_times(&expected, word, before);
+    buf_putf(&expected, "%s ", query);
+    put_times(&expected, word, behind);
+    buf_putf(&expected, "%s','matches':[[%zu,%zu]]", last, (size_t)before * n_chars, strlen(query));
+    buf_putc(&text, 0);
+    buf_putc(&expected, 0);
+    check_shown(query, text.bytes, expected.bytes);
+    buf_done(&text);
+    buf_done(&expected);
+}
+
+static void test_search_shows_whole_words(void **state)
+{
+    (void)state;
+    check_piece("bridge ", "needles", 5, 15, "bridge");
+    check_piece("br\xc3\xbc"
+                "cke ",
+                "needles", 5, 15,
+                "br\xc3\xbc"
+                "cke");
+    check_piece("gl\xc3\xbc"
+                "ck. ",
+                "needle", 5, 16,
+                "gl\xc3\xbc"
+                "ck.");
+    /* no blanks: each character is a word */
+    check_piece("\xe6\xa9\x8b\xe6\xa2\x81", "needles", 20, 56, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_search_finds),
         cmocka_unit_test(test_search_for_nothing),
         cmocka_unit_test(test_search_marks_what_it_found),
+        cmocka_unit_test(test_search_shows_whole_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
