@@ -448,6 +448,45 @@ static void test_config_postgres_has_what_it_needs(void **state)
                   "store.url_file: needs store.kind \"postgres\"\n");
 }
 
+/* A model's server cannot be told of an address that it does not reach. */
+static void test_config_models_get_urls_where_they_can_be_reached(void **state)
+{
+    static const struct {
+        const char *page, *files;
+        uint32_t result;
+    } rows[] = {
+        {"https://chat.example/", NULL, FILES_URL},
+        {"https://chat.example:8443/a?b", NULL, FILES_URL},
+        {"https://chat.example", "data", FILES_DATA},
+        {"", NULL, FILES_DATA},
+        {"http://chat.example/", NULL, FILES_DATA},
+        {"https://localhost:8443/", NULL, FILES_DATA},
+        {"https://a.localhost/", NULL, FILES_DATA},
+        {"https://127.0.0.1/", NULL, FILES_DATA},
+        {"https://[::1]:8443/", NULL, FILES_DATA},
+        {"https://10.0.0.1/", NULL, FILES_DATA},
+        {"https://8.8.8.8/", NULL, FILES_URL},
+        {"http://127.0.0.1:8080/", "url", FILES_URL}, /* its server is on this machine too */
+    };
+    (void)state;
+    for (size_t i = 0; i < countof(rows); i++) {
+        struct buf text = {0};
+        buf_putf(&text, "{\"models\":[{\"name\":\"m\",\"base_url\":\"http://x\",\"model\":\"m\"");
+        if (rows[i].files)
+            buf_putf(&text, ",\"files\":\"%s\"", rows[i].files);
+        buf_puts(&text, "}]");
+        if (*rows[i].page)
+            buf_putf(&text, ",\"public_url\":\"%s\"", rows[i].page);
+        buf_puts(&text, "}");
+        struct config c = load(text.bytes, NULL);
+        assert_int_equal(c.models[0].files, rows[i].result);
+        config_done(&c);
+        buf_done(&text);
+    }
+    assert_faults(json("{'models':[{'name':'m','base_url':'http://x','model':'m','files':'url'}]}"),
+                  "models[0].files: needs public_url\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -461,6 +500,7 @@ int main(void)
         cmocka_unit_test(test_config_coders_work_in_the_conversations_folder),
         cmocka_unit_test(test_config_coders_for_guests_are_warned_of),
         cmocka_unit_test(test_config_models_have_the_keys_of_their_api),
+        cmocka_unit_test(test_config_models_get_urls_where_they_can_be_reached),
         cmocka_unit_test(test_config_mcp_servers_are_programs_or_urls),
         cmocka_unit_test(test_config_agents_list_tools_of_mcp_servers),
         cmocka_unit_test(test_config_workers_and_their_agents_name_each_other),
