@@ -121,7 +121,8 @@ static void on_usage(void *user, const struct model_usage *usage)
         return;
     r->model->stats->in += (uint64_t)usage->prompt_tokens;
     r->model->stats->out += (uint64_t)usage->completion_tokens;
-    r->model->stats->cached += (uint64_t)usage->cached_tokens;
+    int64_t in = usage->prompt_tokens, cached = usage->cached_tokens;
+    r->model->stats->cached += (uint64_t)(cached < in ? cached : in); /* a server may count apart */
 }
 
 static void react_on_done(void *user, enum model_reason reason, struct str error)

@@ -46,6 +46,14 @@ struct model_usage {
     int64_t prompt_tokens, completion_tokens, cached_tokens;
 };
 
+/* A count as its server tells it: one that no turn can have is none, so sums stay far from the end
+ * of the type. */
+#define MODEL_MOST_TOKENS ((int64_t)1 << 40)
+static inline int64_t model_count(int64_t told)
+{
+    return told > 0 && told <= MODEL_MOST_TOKENS ? told : 0;
+}
+
 static inline void model_usage_add(struct model_usage *to, const struct model_usage *usage)
 {
     to->prompt_tokens += usage->prompt_tokens;

@@ -161,7 +161,7 @@ static int64_t count_of(const struct js_doc *doc, uint32_t usage, const char *na
 {
     uint32_t node = js_get(doc, usage, name);
     int64_t n;
-    return node && js_type(doc, node) == JS_NUMBER && js_int(doc, node, &n) && n > 0 ? n : 0;
+    return node && js_type(doc, node) == JS_NUMBER && js_int(doc, node, &n) ? model_count(n) : 0;
 }
 
 /* OpenAI's place for it, then DeepSeek's and Moonshot's. */

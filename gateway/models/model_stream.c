@@ -133,7 +133,7 @@ int64_t model_stream_count(const struct model_stream *s, uint32_t object, const 
 {
     uint32_t node = object ? model_stream_find(s, object, name, JS_NUMBER) : 0;
     int64_t n;
-    return node && js_int(&s->doc, node, &n) && n > 0 ? n : 0;
+    return node && js_int(&s->doc, node, &n) ? model_count(n) : 0;
 }
 
 /* --- the reply -------------------------------------------------------------------------------- */

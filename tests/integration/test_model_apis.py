@@ -68,11 +68,33 @@ def responses_text(*pieces):
             for piece in pieces]
 
 
-def completed(status="completed", **members):
-    usage = {"input_tokens": 30, "input_tokens_details": {"cached_tokens": 12}, "output_tokens": 5,
+def completed(status="completed", usage=None, **members):
+    usage = usage or {"input_tokens": 30, "input_tokens_details": {"cached_tokens": 12}, "output_tokens": 5,
              "output_tokens_details": {"reasoning_tokens": 3}, "total_tokens": 35}
     return event(f"response.{status}", response={"id": "resp_1", "status": status, "output": [],
                                                  "usage": usage, **members})
+
+
+def cost_of(gateway, agent):
+    lines = gateway.http("GET", "/metrics")[2].decode().splitlines()
+    [cost] = [line for line in lines if line.startswith(f'holdfast_model_cost_total{{agent="{agent}"')]
+    return float(cost.split()[-1])
+
+
+@pytest.mark.parametrize("told, cost", [
+    ({"input_tokens": 10, "input_tokens_details": {"cached_tokens": 1000}, "output_tokens": 0}, 10 * 300e-9),
+    ({"input_tokens": 2**63 - 1, "input_tokens_details": {"cached_tokens": 2**62}, "output_tokens": 2**63 - 1}, 0),
+])
+def test_responses_counts_that_cannot_be_cost_nothing(ask, gateway, told, cost):
+    before = cost_of(gateway, "responses")
+    task, _, _ = ask("responses", [reply(*responses_text("yes"), completed(usage=told))])
+    assert task["status"] == "completed"
+    assert cost_of(gateway, "responses") - before == pytest.approx(cost, abs=2e-9)
+
+
+def test_anthropic_counts_that_cannot_be_are_none(ask):
+    task, _, _ = ask("claude", [reply(start(2**63 - 1), *text_block(0, "yes"), *stop())])
+    assert task["result"]["usage"]["prompt_tokens"] == 5
 
 
 REASONING = ('{"id": "rs_1",  "type":"reasoning","summary":[{"type":"summary_text","text":"So."}],'

@@ -383,11 +383,8 @@ static void test_watch_tells_what_ends_while_it_waits_for_room(void **state)
     struct kit *k = *state;
     struct client *a = client_new(k, "ann");
     struct reader *r = xcalloc(sizeof *r);
-    for (size_t i = 0; i < 4; i++) {
-        char conversation[16];
-        snprintf(conversation, sizeof conversation, "c%zu", i);
-        client_start(a, conversation, "x");
-    }
+    for (size_t i = 0; i < 4; i++)
+        client_start(a, (const char *[]){"c0", "c1", "c2", "c3"}[i], "x");
     run_end(k, kit_run(k, 2), RUN_DONE, "");
     kit_pass(k, 1000);
     k->hub.o.limits.subscriptions = 2;
