@@ -58,38 +58,51 @@ static int64_t crew_now_ms(void)
 
 /* --- a member's own configuration ------------------------------------------------------------- */
 
+struct own {
+    struct config config;
+    char *texts[5]; /* those that are not the first process's */
+    size_t n;
+};
+
+static char *own_text(struct own *own, struct buf *text)
+{
+    ASSERT(own->n < countof(own->texts));
+    return own->texts[own->n++] = buf_take(text);
+}
+
 /* "HOST:PORT" of a further member: the port behind, or any where the first has any. */
-static char *shifted_port(const char *address, unsigned at)
+static char *shifted_port(struct own *own, const char *address, unsigned at)
 {
     struct buf text = {0};
     const char *colon = strrchr(address, ':');
     long port = strtol(colon + 1, NULL, 10);
     buf_putf(&text, "%.*s:%ld", (int)(colon - address), address, port ? port + (long)at : 0);
-    return buf_take(&text);
+    return own_text(own, &text);
 }
 
-static char *with_suffix(const char *text, const char *between, unsigned at)
+static char *with_suffix(struct own *own, const char *text, const char *between, unsigned at)
 {
     struct buf name = {0};
     buf_putf(&name, "%s%s%u", text, between, at + 1);
-    return buf_take(&name);
+    return own_text(own, &name);
 }
 
 /* Everything of its own that a process may have once: names, folders, the operator's socket.  The
- * first member has what a single process has.  The strings live as long as the process. */
-static void make_own(struct config *c, const struct crew_member *m)
+ * first member has what a single process has. */
+static void make_own(struct own *own, const struct crew_member *m)
 {
+    struct config *c = &own->config;
     if (m->at == 0)
         return;
     c->admin.socket = NULL;
     if (c->audit.path)
-        c->audit.path = with_suffix(c->audit.path, ".process", m->at);
-    c->cluster.node = with_suffix(c->cluster.node, "-", m->at);
+        c->audit.path = with_suffix(own, c->audit.path, ".process", m->at);
+    c->cluster.node = with_suffix(own, c->cluster.node, "-", m->at);
     if (m->is_front)
         return;
-    c->data = with_suffix(c->data, "/process", m->at);
-    c->cluster.listen = shifted_port(c->cluster.listen, m->at);
-    c->cluster.advertise = shifted_port(c->cluster.advertise, m->at);
+    c->data = with_suffix(own, c->data, "/process", m->at);
+    c->cluster.listen = shifted_port(own, c->cluster.listen, m->at);
+    c->cluster.advertise = shifted_port(own, c->cluster.advertise, m->at);
 }
 
 /* --- members ---------------------------------------------------------------------------------- */
@@ -97,7 +110,7 @@ static void make_own(struct config *c, const struct crew_member *m)
 /* In the new process.  A terminal's interrupt is the first process's to pass on, once. */
 static void begin_member(struct crew *crew, unsigned at, int out)
 {
-    struct config own = *crew->config;
+    struct own own = {.config = *crew->config};
     struct crew_member m = crew->common;
     crew->is_member = true;
     setpgid(0, 0);
@@ -117,7 +130,9 @@ static void begin_member(struct crew *crew, unsigned at, int out)
         m.link_fd = -1;
     }
     make_own(&own, &m);
-    crew->code = crew->serve(&own, &m);
+    crew->code = crew->serve(&own.config, &m);
+    while (own.n > 0)
+        free(own.texts[--own.n]);
 }
 
 static void seat_member(struct crew *crew, unsigned at)
