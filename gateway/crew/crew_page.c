@@ -52,13 +52,14 @@ struct crew_page *crew_page_new(unsigned members)
     return page;
 }
 
-/* A member that died in the middle left an odd number. */
+/* A sequence lock.  The turn is exchanged, and read again by adding nothing, because a load or a
+ * store alone does not keep the text on its side.  A member that died in the middle left an odd
+ * number. */
 void crew_page_put(struct crew_page *page, unsigned member, struct str text)
 {
     struct slab *s = &page->slabs[member];
     uint64_t turn = atomic_load_explicit(&s->turn, memory_order_relaxed) | 1;
-    atomic_store_explicit(&s->turn, turn, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
+    (void)atomic_exchange_explicit(&s->turn, turn, memory_order_acq_rel);
     s->len = text.n <= TEXT_MOST ? text.n : 0;
     memcpy(s->text, text.p, s->len);
     atomic_store_explicit(&s->turn, turn + 1, memory_order_release);
@@ -79,8 +80,7 @@ static void copy_text(struct slab *s, struct buf *out)
         if (turn & 1 || n > TEXT_MOST)
             continue;
         buf_putstr(out, (struct str){s->text, n});
-        atomic_thread_fence(memory_order_acquire);
-        if (atomic_load_explicit(&s->turn, memory_order_relaxed) == turn)
+        if (atomic_fetch_add_explicit(&s->turn, 0, memory_order_acq_rel) == turn)
             return;
     }
     buf_clear(out);
