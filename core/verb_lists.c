@@ -38,11 +38,16 @@ static void finish_list(struct call *c, struct buf *line, bool more)
     buf_done(line);
 }
 
-/* Live tasks come from memory, where they are as committed as in the store, and newer. */
+/* Live tasks come from memory, where they are as committed as in the store, and newer.  One that
+ * the store has and has not confirmed is still to come here: who follows gets its first event. */
 static struct task_record newest(struct call *c, const struct task_record *task)
 {
     struct stream *s = hub_find_stream(c->hub, task->owner, task->conversation_id, task->task_id);
-    return s && s->task && s->task->phase != PHASE_CREATING ? task_view(s->task) : *task;
+    struct task_record unconfirmed = *task;
+    if (!s || !s->task)
+        return *task;
+    unconfirmed.state.head = 0;
+    return s->task->phase == PHASE_CREATING ? unconfirmed : task_view(s->task);
 }
 
 /* The store has the newest first; the list shows the newest that fit, in order of creation.
