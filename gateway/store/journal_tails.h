@@ -73,6 +73,7 @@ struct journal_tail {
     struct list at;
     int64_t task_key;
     struct journal_row row; /* the oldest with live lines of it */
+    bool drops;             /* the writer's own: a change of this batch ends it */
 };
 
 /* A change of the current batch to a tail. */

@@ -193,6 +193,9 @@ void pg_journal_lines(struct pg_journal *j, int64_t task_key, uint64_t first, ui
 
 void pg_journal_drop(struct pg_journal *j, int64_t task_key)
 {
+    struct journal_tail *t = journal_tails_find(&j->tails, task_key);
+    if (t)
+        t->drops = true;
     journal_tails_change(&j->tails, task_key, 0);
 }
 
@@ -225,11 +228,13 @@ void pg_journal_finish(struct pg_journal *j, struct pg_conn *conn, int64_t n)
     pg_cut(j, conn, n);
 }
 
+/* Lines behind a block of the same batch begin a new tail. */
 void pg_journal_strangers(const struct pg_journal *j, bool all, struct buf *keys)
 {
     for (size_t i = 0; i < j->tails.n_changes; i++) {
         const struct journal_change *change = &j->tails.changes[i];
-        if (change->row && (all || !journal_tails_find(&j->tails, change->task_key)))
+        const struct journal_tail *t = journal_tails_find(&j->tails, change->task_key);
+        if (change->row && (all || !t || t->drops))
             pg_keys_add(keys, change->task_key);
     }
 }
@@ -271,6 +276,11 @@ void pg_journal_commit(struct pg_journal *j, int64_t n)
 void pg_journal_rollback(struct pg_journal *j)
 {
     j->cut_to = j->first;
+    for (size_t i = 0; i < j->tails.n_changes; i++) {
+        struct journal_tail *t = journal_tails_find(&j->tails, j->tails.changes[i].task_key);
+        if (t)
+            t->drops = false;
+    }
     j->tails.n_changes = 0;
     free(j->there);
     j->there = NULL;

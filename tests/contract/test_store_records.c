@@ -249,6 +249,28 @@ static void test_number_is_applied_once(void **state)
     assert_int_equal(assert_lines(ask(f, about(QUERY_TAILS, NULL, NULL)), 0, 7, 1, 4), 1);
 }
 
+/* However much of the journal dies and is cut behind it. */
+static void test_lines_behind_a_seal_of_their_batch_stay(void **state)
+{
+    struct fixture *f = *state;
+    put_task(f, 1, "o", "c", "t1");
+    put_task(f, 2, "o", "c", "t2");
+    put_lines(f, 1, 1, 2);
+    commit(f);
+    put_seal(f, 1, 1, 2);
+    put_lines(f, 1, 3, 4);
+    commit(f);
+    for (uint64_t seq = 1; seq <= 200; seq++) {
+        put_lines(f, 2, seq, seq);
+        commit(f);
+        put_seal(f, 2, seq, seq);
+    }
+    commit(f);
+    assert_int_equal(assert_lines(ask(f, about(QUERY_TAILS, NULL, NULL)), 0, 1, 3, 4), 1);
+    kit_reopen(f);
+    assert_int_equal(assert_lines(ask(f, about(QUERY_TAILS, NULL, NULL)), 0, 1, 3, 4), 1);
+}
+
 /* QUERY_OWNED: of all conversations of one owner, by id. */
 static void test_owned_tasks_are_those_from_an_id_on(void **state)
 {
@@ -298,6 +320,7 @@ int main(void)
         EACH(test_a33_failed_summary_survives),
         EACH(test_a37_parent_survives_and_what_it_lacks_stays_absent),
         EACH(test_a38_least_record_loads_with_nothing_made_up),
+        EACH(test_lines_behind_a_seal_of_their_batch_stay),
         EACH(test_revocations_are_kept_until_they_are_lifted),
         EACH(test_outbox_keeps_what_is_to_be_told),
         EACH(test_owned_tasks_are_those_from_an_id_on),
