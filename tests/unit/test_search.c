@@ -74,7 +74,7 @@ static void check_shown(const char *query, const char *text, const char *expecte
     assert_true(search_read(str_of(query), &s));
     buf_putc(&out, '{');
     search_put(&s, str_of(text), &out);
-    assert_text(buf_str(&out), t_json(expected));
+    assert_text(buf_str(&out), expected);
     buf_done(&out);
     search_done(&s);
 }
@@ -83,23 +83,23 @@ static void test_search_marks_what_it_found(void **state)
 {
     (void)state;
     check_shown("or hello", "Hello ored world",
-                "{'text':'Hello ored world','matches':[[0,5],[6,2]]");
+                json("{'text':'Hello ored world','matches':[[0,5],[6,2]]"));
     check_shown("world wor", "w\xc3\xb6rld World",
-                "{'text':'w\xc3\xb6rld World','matches':[[6,5]]");
-    check_shown("aba", "ababa", "{'text':'ababa','matches':[[0,3]]");
+                json("{'text':'w\xc3\xb6rld World','matches':[[6,5]]"));
+    check_shown("aba", "ababa", json("{'text':'ababa','matches':[[0,3]]"));
     struct buf text = {0}, expected = {0};
     for (int i = 0; i < 200; i++)
         buf_puts(&text, "\xc3\xa4");
     buf_puts(&text, " needle ");
     for (int i = 0; i < 200; i++)
         buf_puts(&text, "\xc3\xb6");
-    buf_puts(&expected, "{'text':'");
+    buf_puts(&expected, json("{'text':'"));
     for (int i = 0; i < SEARCH_BEFORE - 1; i++)
         buf_puts(&expected, "\xc3\xa4");
     buf_puts(&expected, " needle ");
     for (int i = 0; i < SEARCH_SHOWN - SEARCH_BEFORE - 7; i++)
         buf_puts(&expected, "\xc3\xb6");
-    buf_puts(&expected, "','matches':[[40,6]]");
+    buf_puts(&expected, json("','matches':[[40,6]]"));
     buf_putc(&text, 0);
     buf_putc(&expected, 0);
     check_shown("NEEDLE", text.bytes, expected.bytes);
@@ -124,11 +124,12 @@ static void check_piece(const char *word, const char *query, int before, int beh
     put_times(&text, word, 90);
     buf_putf(&text, "%s ", query);
     put_times(&text, word, 90);
-    buf_puts(&expected, "{'text':'");
+    buf_puts(&expected, json("{'text':'"));
     put_times(&expected, word, before);
     buf_putf(&expected, "%s ", query);
     put_times(&expected, word, behind);
-    buf_putf(&expected, "%s','matches':[[%zu,%zu]]", last, (size_t)before * n_chars, strlen(query));
+    buf_putf(&expected, json("%s','matches':[[%zu,%zu]]"), last, (size_t)before * n_chars,
+             strlen(query));
     buf_putc(&text, 0);
     buf_putc(&expected, 0);
     check_shown(query, text.bytes, expected.bytes);
