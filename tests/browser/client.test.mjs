@@ -137,6 +137,7 @@ scene("the worker dies, a tab takes its place, and nothing is lost", async (its)
   const second = await its.tab({ profile, prepare });
   await second.waitForText("Deep – very");
   await first.page.evaluate(() => new BroadcastChannel("die").postMessage(""));
+  await first.waitFor(() => window.states.filter((state) => state === "live").length === 2);
   puppet.say(" deep");
   await first.waitForText("Deep – very deep");
   await second.waitForText("Deep – very deep");
