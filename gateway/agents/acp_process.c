@@ -28,7 +28,7 @@ struct acp_run *acp_run_of(void *arg)
 struct program_session acp_session_of(const struct acp_process *p)
 {
     return (struct program_session){p->s->data, p->s->agent, str_of(p->owner),
-                                    str_of(p->conversation_id)};
+                                    str_of(p->conversation_id), str_of(p->task_id)};
 }
 
 /* --- its life --------------------------------------------------------------------------------- */
@@ -156,7 +156,7 @@ static void acp_keep_session(struct acp_process *p)
     if (p->session_kept || p->acp.awaits != ACP_AWAITS_PROMPT || !form_is_session(id))
         return;
     struct program_session session = acp_session_of(p);
-    program_session_write(&session, id, str_of(p->task_id));
+    program_session_write(&session, id);
     p->session_kept = true;
 }
 
@@ -412,6 +412,7 @@ static bool acp_launch(struct acp_process *p, const struct run_spec *spec, enum 
     if (!p->inner || begin == ACP_GOES_ON)
         return p->inner != NULL;
     struct program_session known = acp_session_of(p);
+    known.task_id = spec->task_id;
     struct acp_options o = acp_options_of(p);
     (void)!program_session_read(&known, spec->is_context ? STR_NULL : spec->turns, &session);
     acp_open(&p->acp, &o, buf_str(&session));

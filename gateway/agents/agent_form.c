@@ -51,7 +51,8 @@ struct recall {
 
 static struct program_session form_session_of(const struct form_run *r)
 {
-    return (struct program_session){r->s->data, r->s->agent, buf_str(&r->owner), buf_str(&r->id)};
+    return (struct program_session){r->s->data, r->s->agent, buf_str(&r->owner), buf_str(&r->id),
+                                    buf_str(&r->task_id)};
 }
 
 /* --- arguments -------------------------------------------------------------------------------- */
@@ -156,7 +157,7 @@ static bool form_on_line(void *task, struct str piece)
     form_take(&r->form, piece, &r->out);
     if (r->form.session.len && !r->kept) { /* now: the turn may end in many ways */
         struct program_session session = form_session_of(r);
-        program_session_write(&session, buf_str(&r->form.session), buf_str(&r->task_id));
+        program_session_write(&session, buf_str(&r->form.session));
         r->kept = true;
     }
     bool wants_more = form_hand_over(r);

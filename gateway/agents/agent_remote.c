@@ -118,7 +118,7 @@ static void remote_keep_session(struct remote_run *r)
         return;
     r->remote.new_session = false;
     if (r->session.owner.p)
-        program_session_write(&r->session, buf_str(&r->remote.session), str_of(r->task_id));
+        program_session_write(&r->session, buf_str(&r->remote.session));
 }
 
 /* In the batch of what was said. */
@@ -423,7 +423,7 @@ static struct remote_run *remote_run_new(const struct remote_settings *s,
     if (remote_form_of(s->kind)->keeps_session && !spec->is_context)
         r->session = (struct program_session){s->data, s->agent,
                                               str_own(spec->owner.p ? spec->owner : STR("")),
-                                              str_own(spec->conversation_id)};
+                                              str_own(spec->conversation_id), str_of(r->task_id)};
     return r;
 }
 
@@ -433,9 +433,8 @@ static void remote_open_turn(struct remote_run *r, const struct run_spec *spec,
 {
     const struct remote_settings *s = r->s;
     struct buf session = {0}, recap = {0};
-    struct str turns = past ? STR_NULL : spec->turns; /* its own turn has written it by then */
-    if (r->session.owner.p && program_session_read(&r->session, turns, &session) && !past)
-        program_session_write(&r->session, buf_str(&session), spec->task_id);
+    if (r->session.owner.p && program_session_read(&r->session, spec->turns, &session) && !past)
+        program_session_write(&r->session, buf_str(&session));
     recap_put(&recap, spec->history, spec->input);
     struct remote_turn turn = {str_of(s->url),  str_of(s->model), spec->conversation_id,
                                spec->task_id,   spec->input,      spec->history,

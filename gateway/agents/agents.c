@@ -353,8 +353,8 @@ void agents_forget(const struct config *config, struct agent *agents, size_t n, 
                    struct str conversation_id)
 {
     for (size_t i = 0; i < n; i++) {
-        program_session_forget(
-            &(struct program_session){config->data, agents[i].name, owner, conversation_id});
+        program_session_forget(&(struct program_session){config->data, agents[i].name, owner,
+                                                         conversation_id, STR_NULL});
         if (is_acp(&agents[i]))
             agent_acp_forget(agents[i].settings, owner, conversation_id);
     }

@@ -54,7 +54,8 @@ bool program_session_read(const struct program_session *s, struct str turns, str
         task_id.n--;
     if (!end || !form_is_session(id))
         return false;
-    if (turns.p && task_id.n == TASK_ID_LEN && !has_turn(turns, task_id))
+    if (turns.p && task_id.n == TASK_ID_LEN && !str_eq(task_id, s->task_id) &&
+        !has_turn(turns, task_id))
         return false;
     buf_putstr(ret, id);
     return true;
@@ -74,14 +75,14 @@ static bool session_replace(const char *path, struct str line)
     return good;
 }
 
-void program_session_write(const struct program_session *s, struct str id, struct str task_id)
+void program_session_write(const struct program_session *s, struct str id)
 {
     struct buf folder = {0}, path = {0}, line = {0};
     ASSERT(form_is_session(id));
     session_put_path(s, &path);
     buf_putstr(&line, id);
     buf_putc(&line, '\n');
-    buf_putstr(&line, task_id);
+    buf_putstr(&line, s->task_id);
     buf_putc(&line, '\n');
     session_put_folder(s->data, &folder);
     if (!folders_make(folder.bytes) || !session_replace(path.bytes, buf_str(&line)))

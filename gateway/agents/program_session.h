@@ -18,14 +18,16 @@ struct program_session {
     const char *data; /* the data directory */
     const char *agent;
     struct str owner, conversation_id;
+    struct str task_id; /* whose turn it is */
 };
 
-/* Appends the id; false: there is none, or its last task is not among turns (run_spec.turns), so
- * that the program has heard what was said on another branch.  STR_NULL: any will do. */
+/* Appends the id; false: there is none, or its last task is neither this one, which a restart began
+ * anew, nor among turns (run_spec.turns), so that the program has heard what was said on another
+ * branch.  STR_NULL: any will do. */
 bool program_session_read(const struct program_session *s, struct str turns, struct buf *ret)
     MUST_USE;
-/* The session of this task. */
-void program_session_write(const struct program_session *s, struct str id, struct str task_id);
+/* The session is this task's. */
+void program_session_write(const struct program_session *s, struct str id);
 /* When its conversation is deleted: another one of that id is another conversation. */
 void program_session_forget(const struct program_session *s);
 /* Removes those that were not written for so many days. */
