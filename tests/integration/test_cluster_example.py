@@ -51,7 +51,7 @@ class Cluster:
         return self
 
     def logs(self):
-        return "\n".join(f"{log.name}: {log.read_text()[-1500:]}" for log in self.folder.glob("*.log"))
+        return "\n".join(f"{log.name}: {log.read_text()[-4000:]}" for log in self.folder.glob("*.log"))
 
     def number(self, file):
         return int((self.folder / file).read_text())
