@@ -341,7 +341,6 @@ static void test_watch_keeps_rows_and_places_apart(void **state)
     store_inline_fail_queries(k->inline_store, 0, STORE_OK);
     store_inline_release(k->inline_store);
     read_all(r);
-    r->tasks[0].now = UINT64_MAX; /* it is told of again */
     for (int i = 0; i < 3; i++)
         kit_pass(k, 1000);
     read_all(r);
@@ -396,6 +395,29 @@ static void test_watch_tells_what_ends_while_it_waits_for_room(void **state)
     run_end(k, kit_run(k, 3), RUN_DONE, "");
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     run_end(k, kit_run(k, 1), RUN_DONE, "");
+    kit_pass(k, 1000);
+    read_all(r);
+    assert_int_equal(r->n_tasks, 3);
+    for (size_t i = 0; i < r->n_tasks; i++)
+        assert_true(r->tasks[i].ended);
+    free_reader(r);
+    client_free(a);
+}
+
+/* The clock is set back meanwhile: they seem to have ended before. */
+static void test_watch_does_not_trust_the_wall_clock(void **state)
+{
+    struct kit *k = *state;
+    struct client *a = client_new(k, "ann");
+    struct reader *r = xcalloc(sizeof *r);
+    for (size_t i = 0; i < 3; i++)
+        client_start(a, (const char *[]){"c0", "c1", "c2"}[i], "x");
+    k->hub.o.limits.subscriptions = 1;
+    begin(r, k, "ann", "");
+    kit_settle(k);
+    clock_set(&k->hub.clock, k->hub.clock.now_ms + 10, k->hub.clock.wall_ms - 3600000);
+    for (size_t i = 3; i > 0; i--)
+        run_end(k, kit_run(k, i - 1), RUN_DONE, "");
     kit_pass(k, 1000);
     read_all(r);
     assert_int_equal(r->n_tasks, 3);
@@ -589,6 +611,7 @@ int main(void)
         TEST(test_watch_keeps_rows_and_places_apart),
         TEST(test_watch_asks_one_question_at_a_time),
         TEST(test_watch_tells_what_ends_while_it_waits_for_room),
+        TEST(test_watch_does_not_trust_the_wall_clock),
         cmocka_unit_test(test_watch_random_lives_tell_each_task_once),
         cmocka_unit_test(test_watch_cursor_of_all_places_fits_and_is_read_back),
     };
