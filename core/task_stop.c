@@ -23,7 +23,7 @@ static void put_stop_note(struct task *t, enum task_error why, const char *text)
     buf_done(&note);
 }
 
-/* Of a cancel the record has it, and the note who asked for it, which is not to be lost. */
+/* The record has a cancel, and the note its actor, who is not to be lost. */
 static void note_stop(struct task *t)
 {
     bool names_canceller = t->staged.cancel_requested_at && t->work->canceller;
@@ -31,7 +31,7 @@ static void note_stop(struct task *t)
         put_stop_note(t, t->stopping, t->work->stop_text);
 }
 
-/* Whoever ends the task tells it, a later gateway too. */
+/* A later gateway may be the one that ends the task, and tells it. */
 static void note_canceller(struct task *t, struct str actor)
 {
     struct task_work *w = task_work(t);
