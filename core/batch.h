@@ -64,7 +64,8 @@ enum op_kind {
 enum note_number {
     NOTE_STANDING = 1,
     NOTE_RESULT,
-    NOTE_STOPPED, /* nothing: the gateway was stopped as planned; or why the run is (task_stop.c) */
+    NOTE_STOPPED, /* nothing: the gateway was stopped as planned; or why the run is, CODE\nTEXT, the
+                   * text of a cancel being its actor (task_stop.c) */
     NOTE_HELD_THINKING, /* text that is held back (task_text.c) */
     NOTE_HELD_TOKEN,
     NOTE_CALLS, /* calls of the agent's that are under way (task_tool.c) */

@@ -13,6 +13,14 @@ void clock_done(struct clock *c)
     c->heap = NULL;
 }
 
+void clock_set(struct clock *c, msec_t now_ms, int64_t wall_ms)
+{
+    if (wall_ms < c->wall_ms)
+        c->set_back_ms += c->wall_ms - wall_ms;
+    c->now_ms = now_ms;
+    c->wall_ms = wall_ms;
+}
+
 static void set(struct clock *c, size_t at, struct timer *t)
 {
     c->heap[at] = t;

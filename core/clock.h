@@ -22,12 +22,14 @@ struct timer {
 struct clock {
     msec_t now_ms;
     int64_t wall_ms;
+    int64_t set_back_ms; /* by how much the wall clock was set back, in all */
     struct timer **heap;
     size_t n, cap;
 };
 
 void clock_init(struct clock *c);
 void clock_done(struct clock *c);
+void clock_set(struct clock *c, msec_t now_ms, int64_t wall_ms); /* at the start of a turn */
 /* Arms or moves a timer whose owner has set fire.  It fires in the first clock_run at which now_ms
  * has reached due; a timer may arm itself and others while it fires. */
 void timer_arm(struct clock *c, struct timer *t, msec_t due);

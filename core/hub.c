@@ -267,6 +267,14 @@ void hub_done(struct hub *h)
     buf_done(&h->scratch);
 }
 
+void hub_no_agent(struct str name, char ret_why[256])
+{
+    if (name.p)
+        snprintf(ret_why, 256, "\"agent\" names no configured agent: %.*s", (int)name.n, name.p);
+    else
+        snprintf(ret_why, 256, "\"agent\" is missing, and none is the default");
+}
+
 const struct agent *hub_find_agent(const struct hub *h, struct str name)
 {
     for (size_t i = 0; i < h->o.n_agents; i++) {

@@ -295,7 +295,8 @@ void hub_query(struct hub *h, const struct query *q, store_query_fn done, void *
 void hub_ask_again(struct hub *h);
 
 const struct agent *hub_find_agent(const struct hub *h,
-                                   struct str name); /* NULL name: the default */
+                                   struct str name);   /* NULL name: the default */
+void hub_no_agent(struct str name, char ret_why[256]); /* what to tell who named one that is not */
 void hub_new_id(struct hub *h, char ret_id[TASK_ID_LEN + 1]);
 static inline bool hub_can_write(const struct hub *h)
 {

@@ -34,7 +34,11 @@ static void recall_notes(struct reading *d, uint64_t before)
         const struct block *b = d->notes[d->next_note];
         if (b->first >= NOTE_FIRST && b->last >= before)
             return;
-        task_past_note(d->task, b->first, b->last, (struct str){b->bytes, b->len});
+        struct str bytes = {b->bytes, b->len};
+        if (d->task->work && d->task->work->past)
+            task_past_note(d->task, b->first, b->last, bytes);
+        else if (b->first == NOTE_STOPPED)
+            task_past_stop(d->task, bytes);
     }
 }
 
@@ -87,8 +91,7 @@ static bool conclude(struct reading *d)
         stream_set_tail(t->stream, tail);
         journal_want_seal(&h->journal, t->stream);
     }
-    if (t->work && t->work->past)
-        recall_notes(d, UINT64_MAX);
+    recall_notes(d, UINT64_MAX);
     if (t->phase != PHASE_PENDING || t->staged.cancel_requested_at)
         task_past_end(t);
     return true;
@@ -228,7 +231,8 @@ void restore_task(struct task *t, struct block *tail, bool bare, const int *fail
     struct reading *d = xcalloc(sizeof *d);
     *d = (struct reading){
         .task = t, .tail = tail, .bare = bare, .failed = failed, .done = done, .arg = arg};
-    if (t->work && t->work->past)
+    /* One that does not go on has at most a note of who cancelled it. */
+    if ((t->work && t->work->past) || t->staged.cancel_requested_at)
         ask_notes(d);
     else
         read_blocks(d);

@@ -110,7 +110,7 @@ struct task_work {
     struct held_text *held; /* what waits because a secret may begin in it; NULL: nothing */
     char *result;
     char *stop_text; /* why the run was asked to stop */
-    char *canceller; /* the actor of its cancel; NULL: none, or another process was asked */
+    char *canceller; /* the actor of its cancel; NULL: none */
     int64_t stopped_wall_ms;
     msec_t heard_ms; /* the last event: the idle clock counts from there */
     struct timer timeout, idle, grace;

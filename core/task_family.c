@@ -16,8 +16,6 @@ static const char *why_no_child(const struct task *t, const struct agent *a)
     const struct hub *h = t->hub;
     if (t->staged.cancel_requested_at || t->stopping != TASK_OK)
         return "the task is being stopped";
-    if (!a)
-        return "no such agent";
     if (h->draining)
         return "the gateway is stopping";
     if (a->is_process && !hub_has_slot(h))
@@ -73,13 +71,19 @@ void task_spawn(struct task *t, const struct agent_line *line)
 {
     const struct agent *a = hub_find_agent(t->hub, line->agent);
     const char *why = why_bad_child(line);
+    char no_agent[256];
     if (why) {
         task_answer_error(t, line->call_id, ERR_BAD_REQUEST, why);
         return;
     }
+    if (!a) {
+        hub_no_agent(line->agent, no_agent);
+        task_answer_error(t, line->call_id, ERR_BAD_REQUEST, no_agent);
+        return;
+    }
     why = why_no_child(t, a);
     if (why) {
-        task_answer_error(t, line->call_id, a ? ERR_OVERLOADED : ERR_BAD_REQUEST, why);
+        task_answer_error(t, line->call_id, ERR_OVERLOADED, why);
         return;
     }
     if (line->name.p && task_name_is_taken(t->conversation, line->name)) {

@@ -73,7 +73,7 @@ void task_past_note(struct task *t, uint64_t number, uint64_t seq, struct str by
 void task_past_event(struct task *t, const struct event_parts *event);
 void task_past_is_unreadable(struct task *t);
 void task_past_calls(struct task *t, struct str note); /* NOTE_CALLS */
-void task_past_stop(struct task *t, struct str note);  /* NOTE_STOPPED, with a reason */
+void task_past_stop(struct task *t, struct str note);  /* NOTE_STOPPED with a reason */
 void task_past_call(struct task *t, const struct event_parts *event);
 /* All of it was told: stages task.resumed, or the end. */
 void task_past_end(struct task *t);

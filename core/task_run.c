@@ -64,6 +64,15 @@ static bool task_prepare(struct task *t)
     return false;
 }
 
+static void fail_without_agent(struct task *t)
+{
+    struct buf why = {0};
+    buf_puts(&why, "agent_error: the agent is no longer configured: ");
+    buf_putstr(&why, task_field(t, FIELD_agent));
+    task_finish(t, STATUS_FAILED, TASK_AGENT_ERROR, buf_str(&why));
+    buf_done(&why);
+}
+
 static void ask_history(struct task *t);
 
 void task_try_start(struct task *t)
@@ -74,8 +83,7 @@ void task_try_start(struct task *t)
     if (t->hub->draining && task_goes_on(t))
         return; /* the next gateway starts it */
     if (!t->agent) {
-        task_finish(t, STATUS_FAILED, TASK_AGENT_ERROR,
-                    STR("agent_error: the agent is no longer configured"));
+        fail_without_agent(t);
         return;
     }
     if (must_wait(t))

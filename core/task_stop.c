@@ -11,13 +11,64 @@
 
 #define FORCE_MS 2000 /* after a kill: then the task ends without waiting for the run */
 
+/* --- why -------------------------------------------------------------------------------------- */
+
+static void put_stop_note(struct task *t, enum task_error why, const char *text)
+{
+    struct buf note = {0};
+    buf_puts(&note, task_error_code(why));
+    buf_putc(&note, '\n');
+    buf_puts(&note, text);
+    task_note(t, NOTE_STOPPED, buf_str(&note));
+    buf_done(&note);
+}
+
+/* The record has a cancel, and the note its actor, who is not to be lost. */
+static void note_stop(struct task *t)
+{
+    bool names_canceller = t->staged.cancel_requested_at && t->work->canceller;
+    if (task_goes_on(t) && t->stopping != TASK_CANCELLED_ERROR && !names_canceller)
+        put_stop_note(t, t->stopping, t->work->stop_text);
+}
+
+/* A later gateway may be the one that ends the task, and tells it. */
+static void note_canceller(struct task *t, struct str actor)
+{
+    struct task_work *w = task_work(t);
+    w->canceller = xstrdup(actor);
+    put_stop_note(t, TASK_CANCELLED_ERROR, w->canceller);
+}
+
+void task_past_stop(struct task *t, struct str note)
+{
+    const char *end = memchr(note.p, '\n', note.n);
+    struct str code = {note.p, end ? (size_t)(end - note.p) : 0};
+    for (int e = TASK_OK + 1; e <= N_TASK_ERRORS; e++) {
+        if (!str_eq(code, str_of(task_error_code((enum task_error)e))))
+            continue;
+        struct task_work *w = task_work(t);
+        char **text = e == TASK_CANCELLED_ERROR ? &w->canceller : &w->stop_text;
+        free(*text);
+        *text = xstrdup((struct str){end + 1, note.n - code.n - 1});
+        if (e != TASK_CANCELLED_ERROR)
+            t->stopping = (enum task_error)e;
+        return;
+    }
+}
+
+/* --- a cancel --------------------------------------------------------------------------------- */
+
 bool task_cancel(struct task *t, struct str actor)
 {
     if (task_is_ending(t) || t->staged.cancel_requested_at)
         return false;
     t->staged.cancel_requested_at = t->hub->clock.wall_ms;
+    if (t->work) { /* of an earlier cancel, which was not committed */
+        free(t->work->canceller);
+        t->work->canceller = NULL;
+    }
     if (actor.p)
-        task_work(t)->canceller = xstrdup(actor);
+        note_canceller(t, actor);
     task_stage(t);
     return true;
 }
@@ -30,35 +81,6 @@ uint32_t task_cancel_told(struct task *t, struct str actor, struct buf *ids)
         buf_putc(ids, ',');
     js_put_str(ids, task_id_of(t));
     return 1;
-}
-
-/* --- why -------------------------------------------------------------------------------------- */
-
-/* CODE\nTEXT; of a cancel the record has it. */
-static void note_stop(struct task *t)
-{
-    struct buf note = {0};
-    if (!task_goes_on(t) || t->stopping == TASK_CANCELLED_ERROR)
-        return;
-    buf_puts(&note, task_error_code(t->stopping));
-    buf_putc(&note, '\n');
-    buf_puts(&note, t->work->stop_text);
-    task_note(t, NOTE_STOPPED, buf_str(&note));
-    buf_done(&note);
-}
-
-void task_past_stop(struct task *t, struct str note)
-{
-    const char *end = memchr(note.p, '\n', note.n);
-    struct str code = {note.p, end ? (size_t)(end - note.p) : 0};
-    for (int e = TASK_OK + 1; e <= N_TASK_ERRORS; e++) {
-        if (!str_eq(code, str_of(task_error_code((enum task_error)e))))
-            continue;
-        t->stopping = (enum task_error)e;
-        free(t->work->stop_text);
-        t->work->stop_text = xstrdup((struct str){end + 1, note.n - code.n - 1});
-        return;
-    }
 }
 
 /* --- telling it ------------------------------------------------------------------------------- */

@@ -126,9 +126,6 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
 {
     struct hub *h = c->hub;
     const struct request *r = &c->req;
-    *ret_why = "\"agent\" names no configured agent";
-    if (!agent)
-        return ERR_BAD_REQUEST;
     *ret_why = "the agent takes no \"budget\"";
     if (r->budget.p && !agent->has_budget)
         return ERR_UNSUPPORTED;
@@ -271,6 +268,12 @@ static void create_placed(struct call *c)
     const char *why = "";
     if (!chat_files_are_found(c, named)) {
         chat_files_find(c, named, create_placed, verb_chat_refuse);
+        return;
+    }
+    char no_agent[256];
+    if (!agent) {
+        hub_no_agent(r->agent, no_agent);
+        verb_chat_refuse(c, ERR_BAD_REQUEST, no_agent);
         return;
     }
     enum error e = find_fault(c, agent, &why);

@@ -1,4 +1,6 @@
 /* The requests about an owner's schedules. */
+#include <stdio.h>
+
 #include "core/call.h"
 #include "core/schedule.h"
 
@@ -64,14 +66,16 @@ static bool chat_is_good(struct call *c, struct str conversation_id, struct str 
     if (!is_good)
         return false;
     fault->code = ERR_BAD_REQUEST;
-    const char *why = req.request_key.p || req.webhook.p
-                          ? "it can have no request_key and no webhook"
-                      : hub_find_agent(c->hub, req.agent) ? NULL
-                                                          : "\"agent\" names no configured agent";
+    is_good = false;
+    if (req.request_key.p || req.webhook.p)
+        snprintf(fault->message, sizeof fault->message,
+                 "it can have no request_key and no webhook");
+    else if (!hub_find_agent(c->hub, req.agent))
+        hub_no_agent(req.agent, fault->message);
+    else
+        is_good = true;
     request_done(&req);
-    if (why)
-        memcpy(fault->message, why, strlen(why) + 1);
-    return !why;
+    return is_good;
 }
 
 static bool refuse_chat(struct call *c, const struct request_fault *fault)

@@ -15,6 +15,11 @@ enum stage {
     STAGE_ALL     /* all behind it */
 };
 
+struct place {
+    struct watch_place at;
+    bool told; /* the client knows of it, on this connection */
+};
+
 struct watching {
     struct follower follower; /* of the owner's tasks */
     struct hub *hub;
@@ -24,9 +29,10 @@ struct watching {
     enum stage stage;
     char newest[TASK_ID_LEN + 1]; /* STAGE_ALL: all tasks up to this one are followed, or done */
     char at[TASK_ID_LEN + 1];     /* STAGE_LIVE: the same of those that had not ended */
-    int64_t began_at;             /* wall_ms */
+    int64_t began_at;             /* wall_ms … */
+    int64_t set_back_ms;          /* … by the clock that had been set back so far */
     bool is_behind;               /* STAGE_LIVE: those left of it may have ended since */
-    struct watch_place *places;   /* to be followed, from there */
+    struct place *places;         /* to be followed, from there */
     size_t n_places;
     uint64_t epoch; /* of the store, when the places were told */
     uint32_t rollup_ms;
@@ -60,7 +66,7 @@ static void fill_cursor(const struct watching *w, struct watch_cursor *ret)
     *ret = (struct watch_cursor){.epoch = w->n_places ? w->epoch : (uint64_t)w->hub->epoch};
     memcpy(ret->newest, w->newest, sizeof ret->newest);
     for (size_t i = 0; i < w->n_places; i++)
-        ret->places[ret->n_places++] = w->places[i];
+        ret->places[ret->n_places++] = w->places[i].at;
     list_each (it, &w->session->subscriptions) {
         const struct subscription *sub = list_item(it, const struct subscription, in_session);
         if (!sub->watched || sub->cursor.stream->gone)
@@ -169,12 +175,12 @@ static struct subscription *follow_from(struct session *session, struct stream *
 }
 
 static void attach(struct watching *w, struct stream *s, const struct task_record *task,
-                   uint64_t seq)
+                   const struct place *from)
 {
     struct session *session = w->session;
     struct stream_bounds have = stream_bounds(s);
     struct subscription *sub = session_find(session, s);
-    uint64_t after = place_in(w, s, seq, have);
+    uint64_t after = place_in(w, s, from->at.seq, have);
     w->moved = true;
     if ((sub && sub->watched) || (have.ended && after >= have.head)) /* all of it was told */
         return;
@@ -182,13 +188,15 @@ static void attach(struct watching *w, struct stream *s, const struct task_recor
     sub->watched = true;
     if (w->rollup_ms)
         sub->rollup_ms = w->rollup_ms;
-    tell_following(session, task, sub->cursor.seq, have);
+    if (!from->told || sub->cursor.seq != from->at.seq)
+        tell_following(session, task, sub->cursor.seq, have);
 }
 
 enum taken { TAKEN, TAKE_AGAIN };
 
 /* The record may be older than what memory knows, like that of resume. */
-static enum taken take_task(struct watching *w, const struct task_record *task, uint64_t seq)
+static enum taken take_task(struct watching *w, const struct task_record *task,
+                            const struct place *from)
 {
     struct hub *h = w->hub;
     if (!rights_allow(w->session->rights, task->conversation_id, task->task_id, RIGHT_READ))
@@ -207,7 +215,7 @@ static enum taken take_task(struct watching *w, const struct task_record *task, 
     }
     struct task_record view = live ? task_view(s->task) : *task;
     s->pins++;
-    attach(w, s, &view, seq);
+    attach(w, s, &view, from);
     s->pins--;
     hub_release_stream(h, s);
     return TAKEN;
@@ -229,10 +237,10 @@ static void on_again(struct timer *timer)
 
 static void walk_take_place(struct watching *w, const struct answer *answer)
 {
-    const struct watch_place *place = &w->places[0];
-    struct str id = {place->task_id, TASK_ID_LEN};
+    const struct place *place = &w->places[0];
+    struct str id = {place->at.task_id, TASK_ID_LEN};
     bool found = answer->n_tasks > 0 && str_eq(answer->tasks[0].task_id, id);
-    if (found && take_task(w, &answer->tasks[0], place->seq) == TAKE_AGAIN) {
+    if (found && take_task(w, &answer->tasks[0], place) == TAKE_AGAIN) {
         w->n_stale++;
         return;
     }
@@ -247,10 +255,13 @@ static void take_newest(struct watching *w, const struct answer *answer)
     w->stage = STAGE_LIVE;
 }
 
+/* Before it began: for sure, if the clock was set back since then.  Who is told of one more, drops
+ * nothing. */
 static bool ended_before(const struct watching *w, const struct task_record *task)
 {
+    int64_t set_back_ms = w->hub->clock.set_back_ms - w->set_back_ms;
     return w->stage == STAGE_LIVE && status_is_terminal(task->state.status) &&
-           task->state.completed_at < w->began_at;
+           task->state.completed_at < w->began_at - set_back_ms;
 }
 
 /* Rows behind *at, which goes on to the last one that was taken; true when there are no more. */
@@ -265,7 +276,7 @@ static bool take_rows(struct watching *w, const struct answer *answer, char at[T
             return true;
         if (!watching_has_room(w))
             return false;
-        if (!ended_before(w, task) && take_task(w, task, 0) == TAKE_AGAIN) {
+        if (!ended_before(w, task) && take_task(w, task, &(struct place){0}) == TAKE_AGAIN) {
             w->n_stale++;
             return false;
         }
@@ -323,6 +334,7 @@ static void on_walked(void *arg, int status, struct answer *answer)
     }
     if (status == STORE_CORRUPT) {
         session_push_error(w->session, ERR_INTERNAL, STR_NULL, "watch ends: " STALE_RECORD);
+        session_shut(w->session, NULL);
         watching_end(w->session);
         return;
     }
@@ -350,7 +362,7 @@ static void walk_on(struct watching *w)
         q.key = str_of(w->at);
     } else if (w->asks_place) {
         q.limit = 1;
-        q.key = str_of(w->places[0].task_id);
+        q.key = str_of(w->places[0].at.task_id);
     } else if (w->stage == STAGE_ALL) {
         w->more = false;
         q.key = str_of(w->newest);
@@ -384,9 +396,9 @@ void watching_postpone(struct session *s, const struct cursor *c)
     struct watching *w = s->watching;
     ASSERT(w && w->n_places < WATCH_CURSOR_TASKS);
     w->places = xrealloc(w->places, (w->n_places + 1) * sizeof *w->places);
-    struct watch_place *place = &w->places[w->n_places++];
-    memcpy(place->task_id, c->stream->task_id, sizeof place->task_id);
-    place->seq = c->seq;
+    struct place *place = &w->places[w->n_places++];
+    *place = (struct place){.at.seq = c->seq, .told = true};
+    memcpy(place->at.task_id, c->stream->task_id, sizeof place->at.task_id);
     ask_later(w);
 }
 
@@ -399,8 +411,9 @@ static void take_cursor(struct watching *w, const struct watch_cursor *c)
     w->epoch = c->epoch;
     memcpy(w->newest, c->newest, sizeof w->newest);
     w->n_places = c->n_places;
-    w->places = xalloc((c->n_places + 1) * sizeof *w->places);
-    memcpy(w->places, c->places, c->n_places * sizeof *w->places);
+    w->places = xcalloc((c->n_places + 1) * sizeof *w->places);
+    for (size_t i = 0; i < c->n_places; i++)
+        w->places[i].at = c->places[i];
 }
 
 bool watching_begin(struct session *s, const struct request *r)
@@ -419,6 +432,7 @@ bool watching_begin(struct session *s, const struct request *r)
                            .rollup_ms = (uint32_t)r->rollup_ms,
                            .epoch = (uint64_t)s->hub->epoch,
                            .began_at = s->hub->clock.wall_ms,
+                           .set_back_ms = s->hub->clock.set_back_ms,
                            .moved = true, /* the first cursor comes at once */
                            .told_at = s->hub->clock.now_ms - WATCH_CURSOR_MS,
                            .due.fire = watching_on_due,

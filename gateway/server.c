@@ -54,8 +54,8 @@ void server_refresh_clock(struct server *s)
     struct timespec wall;
     uv_update_time(&s->loop);
     clock_gettime(CLOCK_REALTIME, &wall);
-    s->hub.clock.now_ms = (msec_t)uv_now(&s->loop);
-    s->hub.clock.wall_ms = (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000;
+    clock_set(&s->hub.clock, (msec_t)uv_now(&s->loop),
+              (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000);
 }
 
 static bool random_bytes(void *bytes, size_t n)

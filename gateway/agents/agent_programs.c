@@ -36,12 +36,12 @@ static void check_agent(const struct config_agent *agent, size_t at, void (*say)
     const char *script = in_workspace ? NULL : script_of(agent);
     const char *folder = cwd ? cwd : getcwd(here, sizeof here);
     if (!supervisor_check(&spec, why))
-        snprintf(line, sizeof line, "agents[%zu].command: %s", at, why);
+        snprintf(line, sizeof line, "agents[%zu] (%s).command: %s", at, agent->name, why);
     else if (script && folder && !is_there(script, folder))
         snprintf(
             line, sizeof line,
-            "agents[%zu].command: there is no \"%s\" in %s, the agent's working directory (cwd)",
-            at, script, folder);
+            "agents[%zu] (%s).command: there is no \"%s\" in %s, the agent's working directory (cwd)",
+            at, agent->name, script, folder);
     else
         return;
     say(line);

@@ -1,15 +1,42 @@
 #include "gateway/config/config.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "gateway/config/config_keys.h"
+#include "gateway/config/config_check.h"
+#include "proto/str.h"
+
+/* "agents[3].url: …" becomes "agents[3] (coder).url: …": a number alone has to be counted. */
+static void name_agents(const struct config *c, struct buf *faults, size_t from)
+{
+    struct buf named = {0};
+    struct str rest = str_from(buf_str(faults), from);
+    while (rest.n > 0) {
+        const char *newline = memchr(rest.p, '\n', rest.n);
+        size_t at, n = newline ? (size_t)(newline - rest.p) + 1 : rest.n;
+        int path = 0;
+        const char *name = NULL;
+        if (sscanf(rest.p, "agents[%zu]%n", &at, &path) == 1 && path > 0 && at < c->n_agents)
+            name = c->agents[at].name;
+        if (!name || !*name || !config_is_name(name))
+            path = 0;
+        else
+            buf_putf(&named, "agents[%zu] (%s)", at, name);
+        buf_put(&named, rest.p + path, n - (size_t)path);
+        rest = str_from(rest, n);
+    }
+    faults->len = from;
+    buf_putstr(faults, buf_str(&named));
+    buf_done(&named);
+}
 
 int config_load(const char *file, const struct config_flags *flags, struct config *ret,
                 struct buf *ret_faults)
 {
     static const struct config_flags none = {0};
     struct faults f = {.out = ret_faults};
+    size_t from = ret_faults->len;
 
     *ret = (struct config){0};
     ret->file = file;
@@ -17,6 +44,8 @@ int config_load(const char *file, const struct config_flags *flags, struct confi
     keys_set_defaults(&config_table, ret);
     if (!file || config_read(file, ret, &f))
         config_check(ret, &ret->flags, &f);
+    if (f.n > 0)
+        name_agents(ret, ret_faults, from);
     return f.n;
 }
 

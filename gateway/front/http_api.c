@@ -197,11 +197,10 @@ static void put_query(struct exchange *x, struct buf *out)
         if (!has_name(x->route->query, pair))
             continue;
         struct str v = str_of(value);
-        if (strcmp(pair, "after") == 0 &&
+        if (has_name("after cursor", pair) &&
             lws_hdr_custom_length(x->wsi, LAST_EVENT_ID, sizeof LAST_EVENT_ID - 1) > 0)
             continue; /* EventSource repeats its address, but the header is newer */
-        bool is_id =
-            strcmp(pair, "before") == 0 || has_name("webhook_id schedule_id share_id query", pair);
+        bool is_id = has_name("before cursor webhook_id schedule_id share_id query", pair);
         bool raw = !is_id && http_value_is_json(v);
         if (raw)
             js_put_raw(out, pair, v);
@@ -255,6 +254,8 @@ static void carry_out(struct exchange *x)
     struct hub *h = x->front->hub;
     struct request req;
     struct request_fault fault;
+    bool is_watch = x->route->verb == VERB_WATCH;
+    const char *last_id = is_watch ? "cursor" : "after";
     if (x->route->own) {
         x->route->own(x);
         return;
@@ -268,7 +269,7 @@ static void carry_out(struct exchange *x)
         put_query(x, &x->body);
     }
     if (x->route->is_events)
-        put_header(x, &x->body, LAST_EVENT_ID, "after", true);
+        put_header(x, &x->body, LAST_EVENT_ID, last_id, !is_watch);
     if (x->route->verb == VERB_CHAT)
         put_header(x, &x->body, "idempotency-key:", "request_key", false);
     if (!request_from_body(&h->doc, x->route->verb, str_of(x->conversation_id), str_of(x->task_id),

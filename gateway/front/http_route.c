@@ -43,6 +43,7 @@ static const struct route routes[] = {
     {WIRE(DELETE, "/v1/schedules", VERB_UNSCHEDULE, "schedule_id", 200)},
     {WIRE(POST, "/v1/conversations/{c}/shares", VERB_SHARE, "", 201)},
     {WIRE(GET, "/v1/conversations/{c}/shares", VERB_SHARES, "limit before", 200)},
+    {WIRE(GET, "/v1/watch", VERB_WATCH, "events cursor rollup_ms", 200), .is_events = true},
     {WIRE(GET, "/v1/search", VERB_SEARCH, "query limit before", 200)},
     {WIRE(GET, "/v1/shares", VERB_SHARES, "limit before", 200)},
     {WIRE(DELETE, "/v1/shares", VERB_UNSHARE, "share_id", 200)},

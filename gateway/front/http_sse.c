@@ -1,6 +1,7 @@
 /* Events as Server-Sent Events.  The stream is chunked by hand, so that a cut differs from an end:
  * the last chunk comes after the terminal event and nowhere else (never at a token's expiry, never
- * at a stop).  HTTP/1.0 gets it unchunked, and only the terminal event marks the end. */
+ * at a stop).  HTTP/1.0 gets it unchunked, and only the terminal event marks the end.  A watch has
+ * no end, and its ids are its cursors. */
 #include <stdio.h>
 
 #include "gateway/base/deadline.h"
@@ -9,6 +10,7 @@
 #include "gateway/front/http_api.h"
 #include "gateway/front/tcp.h"
 #include "proto/link.h"
+#include "proto/str.h"
 
 #define COMMENT_AFTER_MS 15000
 #define RETRY_MS 1000
@@ -107,6 +109,11 @@ static void write_chunk(struct exchange *x, struct buf *out)
     write_raw(x, out, CHUNK_AT - (size_t)n);
 }
 
+static bool is_watch(const struct exchange *x)
+{
+    return x->route->verb == VERB_WATCH;
+}
+
 static bool nothing_is_left(struct exchange *x)
 {
     return session_knows(&x->session) & LINK_IS_THROUGH;
@@ -159,7 +166,7 @@ static void on_resumed(void *arg, enum error e, struct str line)
         return;
     }
     put_gap(x, line);
-    x->ended = nothing_is_left(x);
+    x->ended = !is_watch(x) && nothing_is_left(x);
     x->starts = !x->ended || x->answer.len > 0; /* report a gap, even if nothing follows it */
     if (x->starts) {
         lws_callback_on_writable(x->wsi);
@@ -169,20 +176,55 @@ static void on_resumed(void *arg, enum error e, struct str line)
     http_api_ready(x, 204);
 }
 
-/* One line of the session as an event of the stream; caught_up and the like are not events. */
-static void sse_put_event(struct exchange *x, struct buf *out, struct str line)
+static void put_named(struct buf *out, struct str name, struct str line)
 {
-    struct event_parts parts;
-    if (!event_line_split(line, &parts))
-        return;
-    buf_puts(out, "id: ");
-    buf_put_u64(out, parts.seq);
-    buf_puts(out, "\nevent: ");
-    buf_puts(out, event_name(parts.event));
+    buf_puts(out, "event: ");
+    buf_putstr(out, name);
     buf_puts(out, "\ndata: ");
     buf_putstr(out, line);
     buf_puts(out, "\n\n");
-    x->ended = x->ended || event_is_terminal(parts.event);
+}
+
+/* The string behind that, which needs no escapes. */
+static struct str plain_after(struct str line, const char *before)
+{
+    const char *at = memmem(line.p, line.n, before, strlen(before));
+    ASSERT(at);
+    struct str rest = str_from(line, (size_t)(at - line.p) + strlen(before));
+    const char *quote = memchr(rest.p, '"', rest.n);
+    ASSERT(quote);
+    return (struct str){rest.p, (size_t)(quote - rest.p)};
+}
+
+/* A line of a watch that is no task's event.  In a browser "error" is the connection's own. */
+static void put_pushed(struct buf *out, struct str line)
+{
+    struct str type = plain_after(line, "{\"type\":\"");
+    if (str_eq(type, STR("cursor"))) {
+        buf_puts(out, "id: ");
+        buf_putstr(out, plain_after(line, "\"cursor\":\""));
+        buf_putc(out, '\n');
+    }
+    put_named(out, str_eq(type, STR("error")) ? STR("fault") : type, line);
+}
+
+/* One line of the session as an event of the stream; of a task's stream, caught_up and the like are
+ * not events. */
+static void sse_put_event(struct exchange *x, struct buf *out, struct str line)
+{
+    struct event_parts parts;
+    bool is_event = event_line_split(line, &parts);
+    if (!is_event && is_watch(x))
+        put_pushed(out, line);
+    if (!is_event)
+        return;
+    if (!is_watch(x)) {
+        buf_puts(out, "id: ");
+        buf_put_u64(out, parts.seq);
+        buf_putc(out, '\n');
+        x->ended = x->ended || event_is_terminal(parts.event);
+    }
+    put_named(out, str_of(event_name(parts.event)), line);
 }
 
 static void put_events(struct exchange *x, struct buf *out, struct str lines)
@@ -246,7 +288,7 @@ static void flush_session(struct session *session)
         write_chunk(x, events);
     if (x->broken)
         return;
-    x->lost = !x->ended && !(session_knows(session) & LINK_FOLLOWS);
+    x->lost = !x->ended && !(session_knows(session) & (LINK_FOLLOWS | LINK_WATCHES));
     if (x->lost && !x->is_whole) {
         deadline_now(x->wsi); /* its events can no longer be delivered: a cut, never a clean end */
         return;

@@ -221,7 +221,7 @@ static void test_config_unknown_key_names_the_nearest(void **state)
         {json("{'tasks_per_user':1}"),
          "tasks_per_user: unknown key; the nearest one is limits.tasks_per_owner\n"},
         {json("{'agents':[{'name':'a','models':'b'}]}"),
-         "agents[0].models: unknown key; the nearest one is agents[].model\n"},
+         "agents[0] (a).models: unknown key; the nearest one is agents[].model\n"},
         {json("{'cookie':'x'}"), "cookie: unknown key; the nearest one is auth.cookie\n"},
         {json("{'a\\u0007b\\u001b':1}"), "a?b?: unknown key; the nearest one is auth\n"},
     };
@@ -245,7 +245,7 @@ static void test_config_all_faults_are_told(void **state)
                   "nothing else\n"
                   "models[0].base_url: is missing\n"
                   "models[0].model: is missing\n"
-                  "agents[0].command: is missing: a program to run\n");
+                  "agents[0] (a).command: is missing: a program to run\n");
 }
 
 static void test_config_syntax_error_says_where(void **state)

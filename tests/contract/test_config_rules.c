@@ -97,7 +97,7 @@ static void test_config_keys_must_fit_their_algorithm(void **state)
 #define KEPT "{'agents':[{'name':'a','kind':'exec','command':['x'],'keep_s':%d%s}]%s}"
 #define OVER_PG ",'store':{'kind':'postgres','url_file':'u'},'cluster':{'secret_file':'s'"
 #define NOT_KEPT \
-    "agents[0].keep_s: is for agents of kind exec and acp that are kept, and whose tasks go on\n"
+    "agents[0] (a).keep_s: is for agents of kind exec and acp that are kept, and whose tasks go on\n"
 
 /* Over PostgreSQL the next gateway may have to wait for the lease of the last one. */
 static void test_config_program_lives_until_its_gateway_can_come(void **state)
@@ -112,11 +112,11 @@ static void test_config_program_lives_until_its_gateway_can_come(void **state)
         {60, json(",'kept':false"), "", ""},
         {10, "", json(OVER_PG "}"), ""},
         {9, "", json(OVER_PG "}"),
-         "agents[0].keep_s: must be at least cluster.lease_s (10): the next gateway may have to "
+         "agents[0] (a).keep_s: must be at least cluster.lease_s (10): the next gateway may have to "
          "wait for the store that long, and would find no program\n"},
         {9, "", json(OVER_PG ",'lease_s':9}"), ""},
         {60, json(",'after_restart':'continue'"), json(",'store':{'kind':'memory'}"),
-         "agents[0].after_restart: cannot be \"continue\" where store.kind is memory: no task is "
+         "agents[0] (a).after_restart: cannot be \"continue\" where store.kind is memory: no task is "
          "there after a restart\n"},
     };
     (void)state;
@@ -133,58 +133,61 @@ static void test_config_agents_must_fit_their_kind(void **state)
     const struct {
         const char *agents, *faults;
     } rows[] = {
-        {json("{'name':'a'},{'name':'a'}"), "agents[1].name: is the same as that of agents[0]\n"},
+        {json("{'name':'a'},{'name':'a'}"),
+         "agents[1] (a).name: is the same as that of agents[0]\n"},
         {json("{'name':''}"), "agents[0].name: must be a text of 1 to 128 bytes\n"},
         {json("{'name':'a\\nb'}"), "agents[0].name: must not have control characters\n"},
         {json("{'name':'a','default':true},{'name':'b','default':true}"),
-         "agents[1].default: agents[0] is the default already\n"},
-        {json("{'name':'a','kind':'exec'}"), "agents[0].command: is missing: a program to run\n"},
+         "agents[1] (b).default: agents[0] is the default already\n"},
+        {json("{'name':'a','kind':'exec'}"),
+         "agents[0] (a).command: is missing: a program to run\n"},
         {json("{'name':'a','kind':'exec','command':['']}"),
-         "agents[0].command: is missing: a program to run\n"},
-        {json("{'name':'a','kind':'http'}"), "agents[0].url: is missing\n"},
+         "agents[0] (a).command: is missing: a program to run\n"},
+        {json("{'name':'a','kind':'http'}"), "agents[0] (a).url: is missing\n"},
         {json("{'name':'a','kind':'source','after_restart':'continue'}"),
-         "agents[0].after_restart: \"continue\" is for agents of kind react and http, and for those "
+         "agents[0] (a).after_restart: \"continue\" is for agents of kind react and http, and for those "
          "of kind exec and acp that are kept\n"},
         {json("{'name':'a','kind':'http','url':'http://x','after_restart':'continue'}"), ""},
-        {json("{'name':'a','kind':'acp'}"), "agents[0].command: is missing: a program to run\n"},
+        {json("{'name':'a','kind':'acp'}"),
+         "agents[0] (a).command: is missing: a program to run\n"},
         {json("{'name':'a','kind':'acp','command':['x'],'form':'text'}"),
-         "agents[0].form: \"text\" is for agents of kind exec only\n"},
+         "agents[0] (a).form: \"text\" is for agents of kind exec only\n"},
         {json("{'name':'a','kind':'http','url':'http://x','form':'claude'}"),
-         "agents[0].form: \"claude\" is for agents of kind exec only\n"},
+         "agents[0] (a).form: \"claude\" is for agents of kind exec only\n"},
         {json("{'name':'a','kind':'exec','command':['x'],'form':'ag-ui'}"),
-         "agents[0].form: \"ag-ui\" is for agents of kind http only\n"},
+         "agents[0] (a).form: \"ag-ui\" is for agents of kind http only\n"},
         {json("{'name':'a','form':'a2a'}"),
-         "agents[0].form: \"a2a\" is for agents of kind http only\n"},
+         "agents[0] (a).form: \"a2a\" is for agents of kind http only\n"},
         {json("{'name':'a','kind':'http','url':'http://x','form':'a2a','model':'m'}"),
-         "agents[0].model: is for agents of kind react, and for the forms openai, responses and "
+         "agents[0] (a).model: is for agents of kind react, and for the forms openai, responses and "
          "langgraph only\n"},
         {json("{'name':'a','kind':'http','url':'http://x','model':'m','tools':['clock']}"),
-         "agents[0].model: is for agents of kind react, and for the forms openai, responses and "
+         "agents[0] (a).model: is for agents of kind react, and for the forms openai, responses and "
          "langgraph only\n"
-         "agents[0].tools: are for agents that call them: one of kind http cannot\n"},
+         "agents[0] (a).tools: are for agents that call them: one of kind http cannot\n"},
         {json("{'name':'a','kind':'acp','command':['x'],'tools':['clock']}"),
-         "agents[0].tools: are for programs of the form holdfast only: others have tools of their "
+         "agents[0] (a).tools: are for programs of the form holdfast only: others have tools of their "
          "own\n"},
         {json("{'name':'a','kind':'exec','form':'claude','command':['x'],'tools':['clock']}"),
-         "agents[0].tools: are for programs of the form holdfast only: others have tools of their "
+         "agents[0] (a).tools: are for programs of the form holdfast only: others have tools of their "
          "own\n"},
         {json("{'name':'a','kind':'exec','form':'codex','command':['x'],"
               "'input':'argument'}"),
-         "agents[0].input: is for the form text only\n"},
+         "agents[0] (a).input: is for the form text only\n"},
         {json("{'name':'a','kind':'exec','form':'json','command':['x']}"),
-         "agents[0].form: must be one of \"holdfast\", \"text\", \"claude\", \"codex\", "
+         "agents[0] (a).form: must be one of \"holdfast\", \"text\", \"claude\", \"codex\", "
          "\"openai\", \"responses\", \"ag-ui\", \"a2a\", \"ai-sdk\", \"langgraph\"\n"},
         {json("{'name':'a','kind':'http','url':'ftp://x'}"),
-         "agents[0].url: must begin with http:// or https://\n"},
+         "agents[0] (a).url: must begin with http:// or https://\n"},
         {json("{'name':'a','model':'b'}"),
-         "agents[0].model: must name an entry of models, or be \"builtin\"\n"},
+         "agents[0] (a).model: must name an entry of models, or be \"builtin\"\n"},
         {json("{'name':'a','command':['x']}"),
-         "agents[0].command: is for agents of kind exec only\n"},
+         "agents[0] (a).command: is for agents of kind exec only\n"},
         {json("{'name':'a','kind':'exec','command':['x'],'model':'builtin'}"),
-         "agents[0].model: is for agents of kind react only\n"},
+         "agents[0] (a).model: is for agents of kind react only\n"},
         {json("{'name':'a','kind':'exec','command':['x'],'env':{'A=B':'','C':1}}"),
-         "agents[0].env.A=B: is not a valid name of an environment variable\n"
-         "agents[0].env.C: must be a text\n"},
+         "agents[0] (a).env.A=B: is not a valid name of an environment variable\n"
+         "agents[0] (a).env.C: must be a text\n"},
     };
     (void)state;
 
@@ -212,8 +215,8 @@ static void test_config_other_rules(void **state)
          "http_get.allow[0]: must be an address or a network, such as 10.0.0.0/8\n"},
         {json("{'agents':[{'name':'a','kind':'exec','command':['x'],'tools':['clock',"
               "'spawn_task'],'headers':{'X':'1'}}]}"),
-         "agents[0].headers: is for agents of kind http only\n"
-         "agents[0].tools[1]: is for agents of kind react only: others have their own calls for "
+         "agents[0] (a).headers: is for agents of kind http only\n"
+         "agents[0] (a).tools[1]: is for agents of kind react only: others have their own calls for "
          "it\n"},
         {json("{'tls':{'key':'k'}}"), "tls.cert: is missing: a certificate needs its key\n"},
         {json("{'auth':{'cookie':'a b'}}"), "auth.cookie: is not a valid cookie name\n"},
@@ -303,7 +306,7 @@ static void test_config_models_have_the_keys_of_their_api(void **state)
         {MODEL("'api':'anthropic','thinking_tokens':5,'max_tokens':5"),
          "models[0].thinking_tokens: must be less than max_tokens\n"},
         {json("{'agents':[{'name':'a','kind':'source','budget':{'tokens':5}}]}"),
-         "agents[0].budget: an agent of kind source has none\n"},
+         "agents[0] (a).budget: an agent of kind source has none\n"},
     };
     struct config c;
     (void)state;
@@ -353,8 +356,9 @@ static void test_config_mcp_servers_are_programs_or_urls(void **state)
 
 static void test_config_agents_list_tools_of_mcp_servers(void **state)
 {
-    const char *unknown = "agents[0].tools[0]: must be mcp:SERVER/TOOL or mcp:SERVER/*, and SERVER "
-                          "the name of an entry of mcp\n";
+    const char *unknown =
+        "agents[0] (g).tools[0]: must be mcp:SERVER/TOOL or mcp:SERVER/*, and SERVER "
+        "the name of an entry of mcp\n";
     const struct {
         const char *agent, *faults;
     } rows[] = {
@@ -364,11 +368,11 @@ static void test_config_agents_list_tools_of_mcp_servers(void **state)
         {json("'tools':['mcp:a']"), unknown},
         {json("'tools':['mcp:a/']"), unknown},
         {json("'kind':'exec','command':['x'],'tools':['mcp:a/x']"),
-         "agents[0].tools[0]: is for agents of the kinds react and acp only\n"},
+         "agents[0] (g).tools[0]: is for agents of the kinds react and acp only\n"},
         {json("'kind':'acp','command':['x'],'tools':['mcp:a/x']"),
-         "agents[0].tools[0]: must be mcp:SERVER/*: an agent of kind acp gets whole servers\n"},
+         "agents[0] (g).tools[0]: must be mcp:SERVER/*: an agent of kind acp gets whole servers\n"},
         {json("'kind':'acp','command':['x'],'tools':['mcp:b/*']"),
-         "agents[0].tools[0]: names a server with allow: an agent of kind acp would get all of it\n"},
+         "agents[0] (g).tools[0]: names a server with allow: an agent of kind acp would get all of it\n"},
     };
     (void)state;
     for (size_t i = 0; i < countof(rows); i++) {
@@ -394,14 +398,15 @@ static void test_config_workers_and_their_agents_name_each_other(void **state)
     assert_int_equal(c.workers[0].instances, 64);
     assert_int_equal(c.worker_grace_s, 30);
     config_done(&c);
-    assert_faults(json("{'agents':[" WORKER_AGENT "]}"),
-                  "agents[0].kind: no entry of workers names this agent, so nobody serves it\n");
+    assert_faults(
+        json("{'agents':[" WORKER_AGENT "]}"),
+        "agents[0] (a).kind: no entry of workers names this agent, so nobody serves it\n");
     assert_faults(json("{'agents':[" WORKER_AGENT ",{'name':'b','rerun':true}],'workers':"
                        "[{'name':'w','secret_file':'s','agents':['a']},"
                        "{'name':'w','secret_file':'s','agents':['b','c']},{'name':'x'}]}"),
                   "workers[2].secret_file: is missing\n"
                   "workers[2].agents: is missing\n"
-                  "agents[1].rerun: is for agents of kind worker only\n"
+                  "agents[1] (b).rerun: is for agents of kind worker only\n"
                   "workers[1].name: is the same as that of workers[0]\n"
                   "workers[1].agents[0]: must name an agent of kind worker\n"
                   "workers[1].agents[1]: must name an agent of kind worker\n");

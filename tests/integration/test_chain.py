@@ -6,8 +6,9 @@ import subprocess
 
 import pytest
 
-from gateway import BINARY, Gateway, script_agent
+from gateway import BINARY, DEFAULTS, Gateway, script_agent, wait_until
 from holdfast import Client, new_id
+from test_retention import removed
 
 PROVES = {"agents": [script_agent(default=True, after_restart="fail"), script_agent("goes on")], "store": {"chain": True}}
 
@@ -113,6 +114,29 @@ def test_verify_tells_what_is_wrong(proving):
         assert code == 0 and "its first events were removed" in said, said
         cut = [line for line in lines if b'"event":"task.completed"' not in line]
         assert verify(b"".join(cut))[0] == 1
+
+
+def test_retention_leaves_whole_proofs_or_nothing():
+    """It takes a task's events all together, in any mixture of lengths, also when a kill comes between."""
+    config = {**PROVES, "limits": {**DEFAULTS["limits"], "store_mib_per_owner": 1}}
+    with Gateway(config) as gateway:
+        with Client(gateway) as client:
+            conversation, token = new_id(), client.token
+            for n in (900, 50, 700, 300, 20, 400):
+                client.finish({"flood": n, "bytes": 400}, {"final_answer": "b"}, conversation=conversation)
+            wait_until(lambda: removed(gateway, "events") >= 1, "the removal")
+            gateway.kill()
+        gateway.start()
+        with Client(gateway, token=token) as client:
+            body = exported(gateway, client, conversation)
+            tasks = [line["task"] for line in map(json.loads, body.splitlines()) if line["type"] == "task"]
+            events = [line for line in map(json.loads, body.splitlines()) if line["type"] == "event"]
+            seqs = {task["task_id"]: [line["seq"] for line in events if line["task_id"] == task["task_id"]] for task in tasks}
+            assert all(seqs[task["task_id"]] in ([], list(range(1, task["head"] + 1))) for task in tasks)
+            kept = sum(1 for has in seqs.values() if has)
+            assert len(tasks) == 6 and 0 < kept < 6
+            code, said = verify(body)
+            assert code == 0 and said.endswith(f"{kept} proved, 0 broken, 0 without a proof\n"), said
 
 
 def test_without_the_key_there_is_none(gateway, client):

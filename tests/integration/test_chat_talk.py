@@ -203,7 +203,7 @@ def test_commands_of_a_talk(chat):
     talk.until_lines("· nothing runs", ">")
     talk.type("/agent nobody\nhello\n")
     talk.until_line("· the next question is for nobody")
-    talk.until_lines("> hello", 'holdfast: "agent" names no configured agent', ">")
+    talk.until_lines("> hello", 'holdfast: "agent" names no configured agent: nobody', ">")
     talk.type("/agent script\none\n")
     talk.until_lines("> one", "one", ">")
     talk.type("/etc/passwd is a path\n")

@@ -212,7 +212,7 @@ def exec_agent(*command, **more):
 
 
 def test_program_that_is_missing_is_named(tmp_path):
-    for config, said in ((exec_agent("pyhton3", "x.py"), 'agents[0].command: cannot start "pyhton3": No such file'),
+    for config, said in ((exec_agent("pyhton3", "x.py"), 'agents[0] (a).command: cannot start "pyhton3": No such file'),
                          (exec_agent("/no/such/program"), 'cannot start "/no/such/program": No such file'),
                          (exec_agent("python3", "nothere.py", cwd=str(tmp_path)), f'there is no "nothere.py" in {tmp_path}')):
         status, text = check(tmp_path, config)

@@ -221,7 +221,7 @@ def test_config_refuses_what_cannot_go_on(tmp_path):
     path.write_text('{"agents": [{"name": "a", "kind": "exec", "command": ["/bin/true"], "kept": false,'
                     ' "after_restart": "continue"}]}')
     done = run("check-config", str(path))
-    assert done.returncode == 2 and "agents[0].after_restart" in done.stderr, done.stderr
+    assert done.returncode == 2 and "agents[0] (a).after_restart" in done.stderr, done.stderr
 
 
 def test_holders_socket_is_private(started):

@@ -84,7 +84,7 @@ def test_child_that_fails_is_told_as_an_error(ask, server):
         answer("pity"))
     got = results(events)
     assert got["c0"][1] and "failed" in got["c0"][0] and got["c0"][0].endswith("half")
-    assert got["c1"] == ("no such agent", True)
+    assert got["c1"] == ('"agent" names no configured agent: nobody', True)
     assert got["c2"][1] and "name" in got["c2"][0]
     assert got["c3"][1] and '"input" is missing' in got["c3"][0]
     assert all(text.startswith("error: ") for text in told(server, 1))

@@ -6,7 +6,7 @@ import time
 import pytest
 
 import tokens
-from gateway import BINARY, Gateway
+from gateway import BINARY, Gateway, script_agent
 from holdfast import Client, new_id, program
 
 NO_TASK = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -234,6 +234,28 @@ def test_end_says_who_cancelled(gateway, owner, verb):
     owner.call("cancel", conversation_id="m-2", task_id=task)
     end = owner.expect(lambda line: line.get("event") == "task.failed" and line["task_id"] == task)
     assert "actor" not in end["data"]["cancel"]
+
+
+def test_end_says_who_cancelled_before_a_kill(tmp_path):
+    """Whether the task goes on until its grace is over, or ends with the start."""
+    agents = [script_agent(default=True, grace_s=3), script_agent("fails", after_restart="fail", grace_s=3)]
+    with Gateway({"auth": tokens.config(tmp_path), "agents": agents}, lasting=True) as gateway:
+        tasks = []
+        with Client(gateway, token=tokens.token("ann")) as owner:
+            for agent in ("script", "fails"):
+                task = owner.chat({"ignore_term": 1}, {"token": "a"}, {"hang": 1}, conversation="m-3", agent=agent)
+                owner.event(task, "token")
+                tasks.append(task)
+            made = owner.call("share", conversation_id="m-3", rights=["read", "cancel"], actor="bob")
+            with Client(gateway, token=made["token"]) as bob:
+                assert bob.call("cancel_all", conversation_id="m-3")["cancelled"] == 2
+            gateway.kill()
+        gateway.start()
+        with Client(gateway, token=tokens.token("ann")) as owner:
+            for task in tasks:
+                owner.resume(task)
+                end = owner.wait_terminal(task)
+                assert end["data"]["status"] == "cancelled" and end["data"]["cancel"]["actor"] == "bob"
 
 
 def test_shares_outlive_a_kill_and_go_with_their_conversation(tmp_path):

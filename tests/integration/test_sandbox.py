@@ -188,7 +188,7 @@ def test_bubblewrap_that_may_not_make_namespaces_is_told_in_its_own_words(tmp_pa
 def test_guests_from_beyond_loopback_run_no_commands(tmp_path):
     done = serve(tmp_path, {"sandbox": "none"}, os.environ["PATH"], "0.0.0.0:0", guests=True)
     assert done.returncode == 2
-    assert "agents[0].tools[0]: runs commands" in done.stderr and "agents[0].tools[1]: runs commands" in done.stderr
+    assert "agents[0] (a).tools[0]: runs commands" in done.stderr and "agents[0] (a).tools[1]: runs commands" in done.stderr
 
 
 def test_work_folders_are_private(model, tmp_path):

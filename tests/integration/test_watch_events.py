@@ -1,11 +1,15 @@
 """watch with events: all tasks of the owner over one subscription (PROTOCOL.md 5, Watching everything)."""
 
+import base64
+import contextlib
+import http.client
 import json
+import os
 
 import pytest
 
 import tokens
-from gateway import Gateway, merged, script_agent
+from gateway import WAIT_S, Gateway, merged, script_agent
 from holdfast import Client, new_id
 
 CONFIG = {"agents": [script_agent(default=True)]}
@@ -156,3 +160,137 @@ def test_text_may_be_rolled_up(client, clients, tmp_path):
     lines = [line for line in other.log if line["type"] == "event"]
     assert [line.get("from", line["seq"]) for line in lines] == [1] + [line["seq"] + 1 for line in lines[:-1]]
     assert len([line for line in lines if line["event"] == "token"]) < 6
+
+
+# ---------------------------------------------------------------- over HTTP
+
+
+class Stream:
+    """Server-Sent Events as the standard reads them, in the place of a client: the id is kept, and lines are logged."""
+
+    def __init__(self, gateway, token, query="events=true", last=None):
+        self.http = http.client.HTTPConnection(gateway.host, gateway.port, timeout=WAIT_S)
+        head = {"Authorization": f"Bearer {token}"} | ({"Last-Event-ID": last} if last else {})
+        self.http.request("GET", f"/v1/watch?{query}", headers=head)
+        self.answer = self.http.getresponse()
+        self.log, self.names, self.last = [], [], last
+
+    def pump(self):
+        """One event; False: the stream is over."""
+        fields = {}
+        with contextlib.suppress(http.client.IncompleteRead, ConnectionError):
+            while (line := self.answer.readline().decode()) not in ("\n", ""):
+                name, value = line.rstrip("\n").split(":", 1)
+                fields[name] = value.removeprefix(" ")
+        self.last = fields.get("id", self.last)
+        if "data" not in fields:
+            return bool(fields)
+        self.names.append(fields["event"])
+        self.log.append(json.loads(fields["data"]))
+        return True
+
+    def call(self, type, events=None, cursor=None):
+        assert (type, events, cursor) == ("watch", True, self.last)
+        assert self.answer.status == 200 and self.answer.getheader("content-type") == "text/event-stream"
+        return {"type": "ok"}
+
+    def close(self):
+        """A cut: of what is on its way nothing is read."""
+        self.http.close()
+
+
+def test_stream_goes_on_behind_its_last_id(gateway, client, clients, tmp_path):
+    """Cut ten times in the middle of tasks: every task whole, each event once but for what came behind the last id."""
+    reader, tasks = Reader(), []
+    for n in range(10):
+        gate = tmp_path / f"gate-{n}"
+        stream = Stream(gateway, client.token, last=reader.cursor)
+        reader.come(stream)
+        tasks.append(client.chat({"token": "a"}, {"wait": str(gate)}, *[{"token": c} for c in "bcd"], conversation=new_id()))
+        reader.until(lambda: len(reader.tasks.get(tasks[-1]["task_id"], [])) > 2 and reader.cursor)
+        assert stream.last == reader.cursor
+        reader.leave()
+        gate.touch()
+        client.wait_terminal(tasks[-1])
+    stream = Stream(gateway, client.token, last=reader.cursor)
+    reader.come(stream)
+    reader.until(lambda: len(reader.ended) == 10)
+    whole(clients(token=client.token), reader, tasks)
+    assert {"following", "task.created", "token", "task.completed"} <= set(stream.names)
+    assert all(name == line.get("event", line["type"]) for name, line in zip(stream.names, stream.log))
+    reader.leave()
+
+
+def test_stream_takes_its_cursor_as_a_parameter_too_and_the_header_is_newer(gateway, client):
+    first = Reader()
+    first.come(Stream(gateway, client.token))
+    task, _ = client.finish("one", conversation=new_id())
+    first.until(lambda: task["task_id"] in first.ended and first.client.names[-1] == "cursor")
+    begun = next(line["cursor"] for line in first.client.log if line["type"] == "cursor")
+    first.leave()
+    other, _ = client.finish("two", conversation=new_id())
+    for query, last in ((f"events=true&cursor={first.cursor}", None), (f"cursor={begun}&events=true", first.cursor)):
+        second = Reader()
+        second.client = Stream(gateway, client.token, query, last)
+        second.now, second.at = {}, 0
+        second.until(lambda: other["task_id"] in second.ended)
+        assert list(second.tasks) == [other["task_id"]]
+        second.leave()
+
+
+def test_stream_of_conversations_alone(gateway, client):
+    stream, conversation = Stream(gateway, client.token, ""), new_id()
+    client.finish("x", conversation=conversation)
+    while not stream.log or stream.log[-1]["conversation"]["conversation_id"] != conversation:
+        assert stream.pump()
+    assert set(stream.names) == {"conversation_changed"}
+    stream.close()
+
+
+def test_stream_with_a_cursor_of_8_kib(gateway, client):
+    """The longest one fits into a head, and tasks that are gone are passed over."""
+    place = os.urandom(16) + b"\xff" * 7 + b"\x01"
+    cursor = base64.urlsafe_b64encode(b"\x01\x00" + bytes(16) + place * 250).rstrip(b"=").decode()
+    assert 8000 < len(cursor) <= 8192
+    task, _ = client.finish("x", conversation=new_id())
+    stream = Stream(gateway, client.token, last=cursor)
+    assert stream.answer.status == 200
+    while not any(line.get("event") == "task.completed" for line in stream.log):
+        assert stream.pump()
+    assert {line["task_id"] for line in stream.log if line["type"] == "event"} == {task["task_id"]}
+    stream.close()
+
+
+@pytest.mark.parametrize("query, last, word", [
+    ("events=true&cursor=AAAA", None, "cursor"), ("events=true", "AAAA", "cursor"), ("", "AQ", "events"),
+    ("events=maybe", None, "events"), ("rollup_ms=5", None, "rollup_ms"), ("events=true&cursor=7", None, "cursor")])
+def test_bad_parameters_of_a_stream_are_named(gateway, client, query, last, word):
+    answer = Stream(gateway, client.token, query, last).answer
+    error = json.loads(answer.read())["error"]
+    assert answer.status == 400 and error["code"] == "bad_request" and word in error["message"]
+
+
+def test_stream_is_the_owners_and_ends_with_its_token(tmp_path):
+    """A cursor is nothing for another; a narrowed token hears of its own; who is revoked is cut, never ended cleanly."""
+    with Gateway(merged(CONFIG, {"auth": tokens.config(tmp_path)})) as gateway:
+        ann, bob = Client(gateway, token=tokens.token("ann")), Client(gateway, token=tokens.token("bob"))
+        reader, thief = Reader(), Reader()
+        reader.come(Stream(gateway, ann.token))
+        claim = {"holdfast": {"conversations": [{"id": "c-open", "rights": ["read"]}]}}
+        narrow = Stream(gateway, tokens.token("ann", **claim))
+        secret, _ = ann.finish({"token": "secret"}, conversation="c-shut")
+        shown, _ = ann.finish({"token": "yes"}, conversation="c-open")
+        reader.until(lambda: len(reader.ended) == 2 and reader.cursor)
+        while not any(line.get("event") == "task.completed" for line in narrow.log):
+            assert narrow.pump()
+        assert secret["task_id"] not in json.dumps(narrow.log) and "c-shut" not in json.dumps(narrow.log)
+        thief.cursor = reader.cursor
+        thief.come(Stream(gateway, bob.token, last=thief.cursor))
+        own, _ = bob.finish("own", conversation="c-open")
+        thief.until(lambda: own["task_id"] in thief.ended)
+        assert list(thief.tasks) == [own["task_id"]]
+        assert shown["task_id"] not in json.dumps(thief.client.log)
+        assert Stream(gateway, tokens.token("ann", seconds=-100)).answer.status == 401
+        gateway.stop()
+        with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+            reader.client.answer.read()

@@ -341,7 +341,6 @@ static void test_watch_keeps_rows_and_places_apart(void **state)
     store_inline_fail_queries(k->inline_store, 0, STORE_OK);
     store_inline_release(k->inline_store);
     read_all(r);
-    r->tasks[0].now = UINT64_MAX; /* it is told of again */
     for (int i = 0; i < 3; i++)
         kit_pass(k, 1000);
     read_all(r);
@@ -396,6 +395,29 @@ static void test_watch_tells_what_ends_while_it_waits_for_room(void **state)
     run_end(k, kit_run(k, 3), RUN_DONE, "");
     run_end(k, kit_run(k, 0), RUN_DONE, "");
     run_end(k, kit_run(k, 1), RUN_DONE, "");
+    kit_pass(k, 1000);
+    read_all(r);
+    assert_int_equal(r->n_tasks, 3);
+    for (size_t i = 0; i < r->n_tasks; i++)
+        assert_true(r->tasks[i].ended);
+    free_reader(r);
+    client_free(a);
+}
+
+/* The clock is set back meanwhile: they seem to have ended before. */
+static void test_watch_does_not_trust_the_wall_clock(void **state)
+{
+    struct kit *k = *state;
+    struct client *a = client_new(k, "ann");
+    struct reader *r = xcalloc(sizeof *r);
+    for (size_t i = 0; i < 3; i++)
+        client_start(a, "c", "x");
+    k->hub.o.limits.subscriptions = 1; /* the others wait */
+    begin(r, k, "ann", "");
+    kit_settle(k);
+    clock_set(&k->hub.clock, k->hub.clock.now_ms + 10, k->hub.clock.wall_ms - 3600000);
+    for (size_t i = 3; i > 0; i--)
+        run_end(k, kit_run(k, i - 1), RUN_DONE, "");
     kit_pass(k, 1000);
     read_all(r);
     assert_int_equal(r->n_tasks, 3);
@@ -548,32 +570,6 @@ static void test_watch_random_lives_tell_each_task_once(void **state)
 
 /* --- the text --------------------------------------------------------------------------------- */
 
-static void test_watch_cursor_of_all_places_fits_and_is_read_back(void **state)
-{
-    struct watch_cursor *c = xcalloc(sizeof *c), *back = xcalloc(sizeof *back);
-    struct ulid_source source = {.random = kit_random};
-    struct buf text = {0};
-    (void)state;
-    ulid_next(&source, 1700000000000, c->newest);
-    c->epoch = MAX_SAFE_INTEGER;
-    for (; c->n_places < WATCH_CURSOR_TASKS; c->n_places++) {
-        ulid_next(&source, 1700000000000, c->places[c->n_places].task_id);
-        c->places[c->n_places].seq = MAX_SAFE_INTEGER - c->n_places;
-    }
-    watch_cursor_write(c, &text);
-    assert_true(text.len <= MAX_WATCH_CURSOR);
-    assert_true(watch_cursor_read(buf_str(&text), back));
-    assert_memory_equal(c, back, sizeof *c);
-    for (size_t n = 0; n < 40; n++) /* cut anywhere, it is none, or one of fewer places */
-        if (watch_cursor_read((struct str){text.bytes, text.len - 1 - n}, back))
-            assert_true(back->n_places < c->n_places);
-    assert_false(watch_cursor_read(STR(""), back));
-    assert_false(watch_cursor_read(STR("AAAA"), back));
-    buf_done(&text);
-    free(c);
-    free(back);
-}
-
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -589,8 +585,8 @@ int main(void)
         TEST(test_watch_keeps_rows_and_places_apart),
         TEST(test_watch_asks_one_question_at_a_time),
         TEST(test_watch_tells_what_ends_while_it_waits_for_room),
+        TEST(test_watch_does_not_trust_the_wall_clock),
         cmocka_unit_test(test_watch_random_lives_tell_each_task_once),
-        cmocka_unit_test(test_watch_cursor_of_all_places_fits_and_is_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
