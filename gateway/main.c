@@ -443,8 +443,9 @@ static int main_run(int argc, char **argv)
         return chat(argc - 1, argv + 1);
     if (strcmp(o.command, "--version") == 0)
         o.command = "version";
-    if (!usage_has(o.command) || strcmp(o.command, "help") == 0)
-        return main_misuse(&o, *o.command ? "there is no such command" : "a command is missing");
+    bool asks = strcmp(o.command, "help") == 0; /* about a command that there is not */
+    if (asks || !usage_has(o.command))
+        return usage_unknown(asks ? argv[2] : o.command);
     if (!read_options(argc - 1, argv + 1, &o, why))
         return main_misuse(&o, why);
     if (strcmp(o.command, "admin") == 0)

@@ -392,17 +392,7 @@ static void server_begin(struct server *s)
     if (s->front.phase == FRONT_STARTING)
         s->front.phase = FRONT_SERVING;
     notify_manager("READY=1\nSTATUS=serving");
-    bool v6 = strchr(s->config->listen_host, ':') != NULL;
-    printf("{\"event\":\"ready\",\"listen\":\"%s%s%s:%d\",\"version\":\"%s\"}\n", v6 ? "[" : "",
-           s->config->listen_host, v6 ? "]" : "", s->front.port, HOLDFAST_VERSION);
-    fflush(stdout);
-    char open_url[160];
-    snprintf(open_url, sizeof open_url, "%s://%s%s%s:%d", s->config->tls.cert ? "https" : "http",
-             v6 ? "[" : "", s->config->listen_host, v6 ? "]" : "", s->front.port);
-    log_event(LEVEL_INFO, "server", "ready", LOG_INT("port", s->front.port),
-              LOG_INT("tasks", s->hub.n_live), LOG_TEXT("open", open_url));
-    if (isatty(STDERR_FILENO) && !server_is_front(s))
-        fprintf(stderr, "\nOpen %s in a browser. Ctrl-C stops.\n\n", open_url);
+    server_report_ready(s);
 }
 
 static void watch_signal(struct server *s, uv_signal_t *signal, int number, uv_signal_cb on_it)

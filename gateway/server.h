@@ -84,7 +84,9 @@ bool server_open_store(struct server *s, void (*opened)(void *arg, int status)) 
 /* Once a second: what has begun or is over since. */
 void server_report_store(struct server *s);
 
-/* server_report.c: for hub_options. */
+/* server_report.c: to the program that started it, to the log, and to a person at a terminal. */
+void server_report_ready(const struct server *s);
+/* For hub_options. */
 void server_on_damage(const char *task_id, uint64_t seq);
 void server_on_task(void *arg, const struct task_record *t);
 void server_on_resumed(void *arg, const struct task_record *t, unsigned attempt,

@@ -1,9 +1,41 @@
-/* Reports of the hub about tasks, for the log and the traces. */
+/* Reports: that the server serves; and those of the hub about tasks, for the log and the traces. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "core/task.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/server.h"
 #include "gateway/traces/traces.h"
+
+/* Where a browser finds the page: no browser opens the address of all interfaces. */
+static void put_page_url(const struct server *s, char *out, size_t n)
+{
+    const char *host = s->config->listen_host, *scheme = s->config->tls.cert ? "https" : "http";
+    if (*s->config->public_url)
+        snprintf(out, n, "%s", s->config->public_url);
+    else if (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0)
+        snprintf(out, n, "%s://localhost:%d", scheme, s->front.port);
+    else if (strchr(host, ':'))
+        snprintf(out, n, "%s://[%s]:%d", scheme, host, s->front.port);
+    else
+        snprintf(out, n, "%s://%s:%d", scheme, host, s->front.port);
+}
+
+void server_report_ready(const struct server *s)
+{
+    char url[512];
+    bool is_v6 = strchr(s->config->listen_host, ':') != NULL;
+    printf("{\"event\":\"ready\",\"listen\":\"%s%s%s:%d\",\"version\":\"%s\"}\n", is_v6 ? "[" : "",
+           s->config->listen_host, is_v6 ? "]" : "", s->front.port, HOLDFAST_VERSION);
+    fflush(stdout);
+    put_page_url(s, url, sizeof url);
+    log_event(LEVEL_INFO, "server", "ready", LOG_INT("port", s->front.port),
+              LOG_INT("tasks", s->hub.n_live), LOG_TEXT("open", url));
+    if (isatty(STDERR_FILENO) && !server_is_front(s))
+        fprintf(stderr, "\nOpen %s in a browser. Ctrl-C stops.\n\n", url);
+}
 
 void server_on_damage(const char *task_id, uint64_t seq)
 {

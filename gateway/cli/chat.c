@@ -133,6 +133,8 @@ void chat_ask(struct chat *c)
         chat_put_task(c, &r);
         if (c->o->what != CHAT_CANCEL)
             js_put_int(&r, "after", (int64_t)c->seen);
+        if (c->o->what != CHAT_CANCEL && c->epoch)
+            js_put_int(&r, "epoch", (int64_t)c->epoch);
     } else {
         js_put_field(&r, "message", buf_str(&c->message));
         js_put_field(&r, "request_key", str_of(c->request_key));

@@ -263,6 +263,7 @@ static void on_welcome(struct chat *c)
     c->attempts = 0;
     c->is_broken = false;
     c->away_ms = 0;
+    c->epoch_now = (uint64_t)number(c, 0, "epoch");
     keep_agents(c);
     if (c->o->talks && !c->task && c->message.len == 0)
         begin_talk(c);
@@ -277,6 +278,7 @@ static void on_started(struct chat *c)
         return;
     keep_member(c, task, "task_id", &c->task);
     keep_member(c, task, "conversation_id", &c->conversation);
+    c->epoch = c->epoch_now;
     if (!c->o->talks)
         chat_show_aside(&c->show, "· task %s/%s", c->conversation, c->task);
     c->state = CHAT_FOLLOWING;
@@ -287,6 +289,7 @@ static void on_started(struct chat *c)
 static void on_resumed(struct chat *c)
 {
     uint64_t first = (uint64_t)number(c, 0, "first");
+    c->epoch = (uint64_t)number(c, 0, "epoch");
     c->state = CHAT_FOLLOWING;
     if (c->is_stopping)
         chat_talk_send_stop(c);
@@ -404,6 +407,16 @@ static void chat_on_history(struct chat *c)
     }
 }
 
+/* The store has lost events that were shown here: what it has of the task comes from its first. */
+static void begin_again(struct chat *c)
+{
+    chat_show_end(&c->show);
+    chat_show_begin(&c->show);
+    chat_show_aside(&c->show, "· the gateway has lost a part of this task: from its beginning,");
+    c->seen = c->epoch = 0;
+    chat_ask(c);
+}
+
 static void on_error(struct chat *c)
 {
     char *code = member(c, 0, "code"), *message = member(c, 0, "message"), *id = member(c, 0, "id");
@@ -419,8 +432,7 @@ static void on_error(struct chat *c)
     } else if (strcmp(code, "unauthorized") == 0 && !c->token) {
         chat_give_up(c, "this gateway serves no guests: set HOLDFAST_TOKEN, or use --token");
     } else if (strcmp(code, "out_of_range") == 0 && c->seen > 0) {
-        c->seen = 0;
-        chat_ask(c);
+        begin_again(c);
     } else if ((strcmp(code, "overloaded") == 0 || strcmp(code, "rate_limited") == 0) &&
                c->o->what == CHAT_ASK) {
         chat_show_aside(&c->show, "· the gateway is busy (%s); asking again", message);

@@ -43,6 +43,8 @@ struct chat {
     struct buf agents;         /* the available ones, one a line; a string */
     char *conversation, *task; /* NULL until started */
     uint64_t seen;             /* newest event */
+    uint64_t epoch;            /* of the history that seen is of: PROTOCOL.md 4 */
+    uint64_t epoch_now;        /* the gateway's */
     uint64_t broken_at;        /* on the loop's clock */
     uint64_t away_ms;          /* goaway: how long to stay away at most */
     uint64_t retry_ms;         /* the gateway is busy: when to ask again */

@@ -80,7 +80,7 @@ static void forget_task(struct chat *c)
 {
     free(c->task);
     c->task = NULL;
-    c->seen = 0;
+    c->seen = c->epoch = 0;
     c->is_stopping = false;
     chat_show_begin(&c->show);
 }

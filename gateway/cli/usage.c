@@ -166,6 +166,15 @@ int usage_fail(const char *command, const char *why)
     return EXIT_USAGE;
 }
 
+int usage_unknown(const char *command)
+{
+    if (!*command)
+        return usage_fail(NULL, "a command is missing");
+    fprintf(stderr, "holdfast: there is no command \"%.40s\": holdfast help has all of them\n",
+            command);
+    return EXIT_USAGE;
+}
+
 /* --- options ---------------------------------------------------------------------------------- */
 
 static bool is_named(const char *names, const char *name)

@@ -21,6 +21,8 @@ bool usage_has(const char *command);
 void usage_print(FILE *out, const char *command);
 /* Says why, and how that command is used; returns the exit code, 2. */
 int usage_fail(const char *command, const char *why);
+/* The same for a command that there is not; "": there is none. */
+int usage_unknown(const char *command);
 /* That command's options; their letters are those of the table in usage.c. */
 void usage_options(const char *command, struct option ret[USAGE_OPTIONS]);
 /* The next option as its letter, with optarg and optind as of getopt; -1 after the last; '?' for

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { scene } from "./support/client_scene.mjs";
@@ -377,3 +378,51 @@ for (const share of [true, false]) {
     config,
   );
 }
+
+/** Why a page does not get to this address, as its client says it. */
+async function troubleAt(its, share, url) {
+  const tab = await its.tab({ url, share, backoff: { baseMs: 1, capMs: 1 } });
+  await tab.waitFor(() => client.trouble && client.trouble.cause !== "unknown");
+  const { cause, message } = await tab.page.evaluate(() => client.trouble);
+  await tab.page.close();
+  return `${cause}: ${message}`;
+}
+
+for (const share of [true, false]) {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-closed-"));
+  writeFileSync(join(folder, "secret"), "0123456789abcdef".repeat(4));
+  const auth = { keys: [{ kid: "k", alg: "HS256", secret_file: join(folder, "secret") }] };
+  scene(
+    `each cause of a connection that does not come, ${share ? "in a worker" : "by itself"}`,
+    async (its) => {
+      const host = `127.0.0.1:${its.network.port}`;
+      assert.equal(await troubleAt(its, share, `ws://${host}/v1/ws`), "token: no token");
+      const wrong = await troubleAt(its, share, `ws://${host}/ws`);
+      assert.equal(wrong, `path: ${host} answers, but not at /ws: a gateway's path is /v1/ws`);
+      const plain = await troubleAt(its, share, `wss://${host}/v1/ws`);
+      assert.match(plain, /^tls: .* its certificate is not trusted, or it has no TLS$/);
+      const nobody = await troubleAt(its, share, "ws://gateway.invalid/v1/ws");
+      assert.match(nobody, /^gateway: nothing answers at gateway\.invalid: .*, is the name right\?$/);
+      const proxy = createServer((_, reply) => reply.setHeader("Access-Control-Allow-Origin", "*").writeHead(404).end());
+      await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+      const dropped = await troubleAt(its, share, `ws://127.0.0.1:${proxy.address().port}/v1/ws`);
+      proxy.close();
+      assert.match(dropped, /^proxy: .* opens no WebSocket/);
+      rmSync(folder, { recursive: true, force: true });
+    },
+    { auth },
+  );
+}
+
+scene("a page without a network is told that there is none", async (its) => {
+  const profile = await its.profile();
+  const tab = await its.tab({ profile, share: false, backoff: { baseMs: 1, capMs: 1 } });
+  await tab.waitForState("live");
+  await profile.setOffline(true);
+  await its.network.cut();
+  await tab.waitFor(() => client.trouble?.cause === "route" && client.state === "offline");
+  await profile.setOffline(false);
+  await its.network.restore();
+  await tab.waitForState("live");
+  assert.equal(await tab.page.evaluate(() => client.trouble), null);
+});

@@ -14,6 +14,7 @@ import model_server as m
 import tokens
 from gateway import Gateway, free_port, refusing_port, run
 from holdfast import Client, ids, program, wait_until
+from lost_history import LostHistory, beside
 from relay import Relay
 from talks import Chat
 from terminal import Command
@@ -167,6 +168,18 @@ def test_g06_resumes_that_break_before_anything_new_came_lose_and_double_nothing
         assert (status, out) == (0, "abcd\n"), err
         assert relay.accepted == 8 and relay.cuts_left == 0
         assert len(chat.run("--list")[1].splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [["hello"], ["--resume", "c/t"]])
+def test_numbers_of_a_lost_history_are_not_gone_on_from(tmp_path, words):
+    """Printed text stays; the answer that the store has now follows whole, on a line of its own."""
+    gateway = LostHistory()
+    with beside(gateway) as port:
+        gateway.host, gateway.port = "127.0.0.1", port
+        status, out, err = Chat(gateway, tmp_path).run(*words)
+    assert (status, out) == (0, "old\nnew\n"), err
+    assert "the gateway has lost a part of this task" in err
+    assert gateway.asked[-2:] == [(2, 5), (0, None)]  # with its number it had gone on behind "new"
 
 
 def test_kill_of_the_gateway_is_survived(tmp_path):

@@ -28,9 +28,26 @@ def test_version():
 
 
 def test_no_command_or_an_unknown_one_is_a_usage_error():
-    for arguments in ((), ("dance",), ("serve", "--dance")):
+    for arguments in ((), ("serve", "--dance")):
         done = run(*arguments)
-        assert done.returncode == 2 and "serve" in done.stderr
+        assert done.returncode == 2 and "holdfast serve" in done.stderr
+    for arguments in (("dance",), ("dance", "--help"), ("help", "dance")):
+        done = run(*arguments)
+        assert done.returncode == 2 and done.stderr.startswith('holdfast: there is no command "dance"')
+        assert done.stderr.count("\n") == 1, "the whole help would push it off the screen"
+
+
+@pytest.mark.parametrize("listen, config, url", [
+    ("127.0.0.1:0", {}, r"http://127\.0\.0\.1:\d+"), ("0.0.0.0:0", {"guests": True}, r"http://localhost:\d+"),
+    ("127.0.0.1:0", {"public_url": "https://chat.example"}, "https://chat\\.example")])
+def test_start_ends_with_the_address_of_the_page(tmp_path, listen, config, url):
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    command = Command("serve", "--listen", listen, "--data", str(tmp_path / "data"), "--config", str(tmp_path / "config.json"),
+                      environ=os.environ, terminal=True)
+    command.until("Ctrl-C stops.")
+    command.type("\x03")
+    status, said, _ = command.end()
+    assert status == 0 and re.search(rf"\r\nOpen {url} in a browser\. Ctrl-C stops\.\r\n", said), said
 
 
 def test_good_configuration(tmp_path):

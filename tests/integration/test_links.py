@@ -17,7 +17,7 @@ import nodes
 import postgres
 import tokens
 from gateway import LATE_S, free_port, run, wait_until
-from holdfast import Client, Closed, ids, new_id, text_of
+from holdfast import Client, Closed, ids, new_id, program, text_of
 from relay import Relay
 from wire import Wire
 
@@ -137,6 +137,18 @@ def test_http_at_the_wrong_node(pair):
     events = [line for line in body.decode().splitlines() if line.startswith("data: ")]
     assert events == [line for line in at_home.decode().splitlines() if line.startswith("data: ")]
     assert pair.front.http("GET", f"{path}/events?after={numbers[-1]}", None, bearer(owner))[0] == 204
+
+
+def test_trace_of_the_head_reaches_the_home(pair, tmp_path):
+    owner, dumped = new_id("u"), tmp_path / "run"
+    context = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": 'a=b,c=t61"rc'}
+    status, _, body = pair.front.http("POST", "/v1/conversations/c/tasks", json.dumps({"message": program({"dump": str(dumped)})}),
+                                      {**bearer(owner), **context})
+    assert status == 201
+    path = f"/v1/conversations/c/tasks/{json.loads(body)['task']['task_id']}/events"
+    assert b"task.completed" in pair.front.http("GET", path, None, bearer(owner))[2]
+    run = json.loads(dumped.read_text(encoding="utf-8"))["run"]
+    assert {key: run.get(key) for key in context} == context
 
 
 def test_face_at_the_wrong_node(pair):

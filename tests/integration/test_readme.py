@@ -78,6 +78,30 @@ def test_every_block_is_marked():
     assert {what for what, *_ in BLOCKS} == {"file", "run", "shows", "dev", "client"}
 
 
+RUN_BY = {"README.md": "tests/integration/test_readme.py", "docs/agents.md": "tests/integration/test_readme.py",
+          "docs/operations.md": "tests/integration/test_operations.py", "docs/faces.md": "tests/clients/support/docs.mjs",
+          "web/client/README.md": "web/client/tests/gateway/readme.test.mjs",
+          "web/worker/README.md": "web/client/tests/gateway/readme.test.mjs",
+          "clients/python/README.md": "clients/python/tests/test_package.py"}
+SHELL_ALONE = {"web/README.md"}  # what one types to work on the page
+
+
+def test_every_page_with_code_has_a_test_that_runs_it():
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "*.md"], capture_output=True, text=True, check=True).stdout.split()
+    with_code = {page for page in listed if re.search(r"^```\w", (ROOT / page).read_text(), re.M)}
+    assert with_code == RUN_BY.keys() | SHELL_ALONE
+    for page, test in RUN_BY.items():
+        assert pathlib.Path(page).name in (ROOT / test).read_text(), page
+
+
+def test_configurations_of_the_page_of_faces_hold(tmp_path):
+    found = re.findall(r"^```json\n(.*?)^```$", (ROOT / "docs/faces.md").read_text(), re.M | re.S)
+    assert found
+    for text in found:
+        (tmp_path / "config.json").write_text(text)
+        assert run("check-config", str(tmp_path / "config.json")).returncode == 0, text
+
+
 def test_readme_is_short():
     assert len(README.splitlines()) <= README_LINES
 

@@ -13,11 +13,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "clients" / "python" / "src")]
 
 import pytest  # noqa: E402
-import websockets  # noqa: E402
 
 import tokens  # noqa: E402
 from gateway import Gateway, WAIT_S, free_port  # noqa: E402
 from holdfast import program  # noqa: E402
+from lost_history import LostHistory, listening  # noqa: E402
 from relay import Relay  # noqa: E402
 
 from holdfast_client import HoldfastError, TaskFailed, connect  # noqa: E402
@@ -475,39 +475,13 @@ def test_shares_search_and_flags():
 
 
 def test_numbers_of_a_lost_history_are_not_gone_on_from():
-    """The server's part, by a script: a store that has lost what it had committed needs a database that failed over."""
-    ids, asked = {"conversation_id": "c", "task_id": "t"}, []
-    histories = [(5, [("task.created", {}), ("token", {"text": "old"})]),
-                 (6, [("task.created", {}), ("token", {"text": "new"}), ("task.completed", {"status": "completed"})])]
-
-    async def serve(wire):
-        epoch, events = histories.pop(0)
-        async for message in wire:
-            for line in map(json.loads, message.splitlines()):
-                if line["type"] == "hello":
-                    await wire.send(json.dumps({"type": "welcome", "id": line.get("id"), "owner": "u", "epoch": epoch}))
-                if line["type"] != "resume":
-                    continue
-                asked.append((line["after"], line.get("epoch")))
-                if line["after"] > 0:
-                    await wire.send(json.dumps({"type": "error", "id": line["id"], "code": "out_of_range", "head": 90,
-                                                "message": "of a history that the store has lost"}))
-                    continue
-                task = {**ids, "status": "running", "agent": "a", "head": len(events)}
-                await wire.send(json.dumps({"type": "resumed", "id": line["id"], "task": task, "after": 0,
-                                            "head": len(events), "epoch": epoch}))
-                for seq, (name, data) in enumerate(events, 1):
-                    await wire.send(json.dumps({"type": "event", "event": name, "seq": seq, "ts": 1, "data": data, **ids}))
-                if epoch == 5:
-                    await wire.close()
-
     async def body():
-        async with websockets.serve(serve, "127.0.0.1", 0, subprotocols=["holdfast.v1"]) as server:
-            port = server.sockets[0].getsockname()[1]
+        gateway = LostHistory()
+        async with listening(gateway) as port:
             async with connect(f"ws://127.0.0.1:{port}/v1/ws", backoff_s=FAST) as client:
                 events = await collected(client.task("c", "t").events())
         assert [event.name for event in events] == ["task.created", "token", "reset", "task.created", "token",
                                                     "task.completed"]
-        assert [after for after, _ in asked] == [0, 2, 0] and asked[1] == (2, 5)
+        assert [after for after, _ in gateway.asked] == [0, 2, 0] and gateway.asked[1] == (2, 5)
 
     run(body())

@@ -53,8 +53,8 @@ export class Tab {
     await this.page.waitForFunction(() => window.holdfast);
   }
 
-  /** Connects, and opens the conversation c-1. */
-  async connect(options = {}) {
+  /** Connects, by default to the scene's gateway, and opens the conversation c-1. */
+  async connect({ url = this.scene.url, ...options } = {}) {
     await this.page.evaluate(
       ([url, options]) => {
         window.states = [];
@@ -65,7 +65,7 @@ export class Tab {
         window.conversation = client.conversation("c-1");
         void conversation.open();
       },
-      [this.scene.url, options],
+      [url, options],
     );
   }
 

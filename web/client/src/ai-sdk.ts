@@ -27,7 +27,7 @@ export interface UiMessage {
 
 export interface TransportOptions {
   /** Fields of `chat` for every message: `agent`, `when_busy`, `metadata` … */
-  chat?: Omit<ChatOptions, "request_key" | "reply_to" | "edit">;
+  chat?: Omit<ChatOptions, "request_key" | "reply_to" | "edit"> | undefined;
   /** The text of the chat's error when a task fails; by default a sentence for people. */
   errorText?(error: Wrong): string;
 }

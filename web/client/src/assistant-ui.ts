@@ -53,7 +53,7 @@ export interface UiMessage {
 
 export interface StoreOptions {
   /** Fields of `chat` for every message: `agent`, `when_busy`, `metadata` … */
-  chat?: Omit<ChatOptions, "request_key" | "reply_to" | "edit">;
+  chat?: Omit<ChatOptions, "request_key" | "reply_to" | "edit"> | undefined;
   /** The words for an error; by default a sentence for people. */
   errorText?(error: Wrong): string;
 }

@@ -2,8 +2,8 @@
 
 export interface BackoffOptions {
   /** The first wait is a random part of this, each further one a part of twice as much. */
-  baseMs?: number;
-  capMs?: number;
+  baseMs?: number | undefined;
+  capMs?: number | undefined;
 }
 
 export class Backoff {

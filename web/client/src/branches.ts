@@ -75,8 +75,8 @@ export function choose(
 
 export interface ForkOptions {
   /** The last message of the path, or a task, which stands for its answer; without it the current branch's. */
-  message_id?: string;
-  title?: string;
+  message_id?: string | undefined;
+  title?: string | undefined;
 }
 
 /** A new conversation of a path of this one, with copies of all that is on it. */

@@ -21,29 +21,29 @@ export interface Options {
    * A token, or a function that fetches one; without it the client is a guest, and keeps its own
    * token.
    */
-  token?: string | FetchToken;
+  token?: string | FetchToken | undefined;
   /** The signed-in user, under any name: different users of a browser share nothing. */
-  user?: string;
+  user?: string | undefined;
   /** One socket for all tabs; the default in browsers that support it. */
-  share?: boolean;
+  share?: boolean | undefined;
   /** The storage for unsent messages and guests' tokens: IndexedDB, or memory without it. */
-  store?: Store;
+  store?: Store | undefined;
   /** For Node before 22: the WebSocket of the package `ws`. */
   WebSocket?: unknown;
-  backoff?: BackoffOptions;
+  backoff?: BackoffOptions | undefined;
   /** Injected faults, to see how a page handles them; true reads them from the page's `?fault=`. */
-  faults?: Faults | boolean;
+  faults?: Faults | boolean | undefined;
   /** Logs each line and each change of the connection: to the console, or to a function. */
-  debug?: boolean | ((line: string) => void);
+  debug?: (boolean | ((line: string) => void)) | undefined;
   /**
    * `diagnose` of `@holdfast/client/trouble`: for a page that comes from the gateway itself, since
    * otherwise the module is loaded when there is trouble.
    */
-  diagnose?: typeof diagnose;
+  diagnose?: typeof diagnose | undefined;
   /** Text of live tasks comes joined, at most once in so many milliseconds: for phones; not even `exact` events undo it. */
-  rollupMs?: number;
+  rollupMs?: number | undefined;
   /** The client's name for the gateway. */
-  client?: { name: string; version?: string };
+  client?: { name: string; version?: string } | undefined;
 }
 
 const NOT = () => {};

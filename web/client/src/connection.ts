@@ -65,8 +65,15 @@ export interface ConnectionOptions {
   client?: { name: string; version?: string };
 }
 
-/** Most connections never need it; the page that has lost its server may not get it. */
-const onDemand: typeof diagnose = async (url) => (await import("./trouble.js")).diagnose(url);
+/** Most connections never need it; without a network it cannot be had, and that is the cause. */
+const onDemand: typeof diagnose = async (url) => {
+  try {
+    return await (await import("./trouble.js")).diagnose(url);
+  } catch (error) {
+    if (globalThis.navigator?.onLine !== false) throw error;
+    return { cause: "route", message: "there is no network" };
+  }
+};
 
 export class Connection implements Link {
   #options: ConnectionOptions;

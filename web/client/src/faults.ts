@@ -2,17 +2,17 @@
 
 export interface Faults {
   /** Cuts each connection after that many lines from the gateway. */
-  dropAfter?: number;
+  dropAfter?: number | undefined;
   /** Goes silent after that many lines. */
-  freezeAfter?: number;
+  freezeAfter?: number | undefined;
   /** Delays every message, both ways. */
-  latencyMs?: number;
+  latencyMs?: number | undefined;
   /** An additional random delay, up to this. */
-  jitterMs?: number;
+  jitterMs?: number | undefined;
   /** That many attempts in a row fail, after each cut and at the start. */
-  refuse?: number;
+  refuse?: number | undefined;
   /** The code of the cut; 1006 by default. */
-  closeCode?: number;
+  closeCode?: number | undefined;
 }
 
 /** `?fault=dropAfter:120,latencyMs:200` */

@@ -16,22 +16,22 @@ export interface FilesOptions {
   /** The owner's token, each time it is needed; "" where a cookie says who asks. */
   token: string | (() => string | Promise<string>);
   /** For tests, and for other ways to the network. */
-  fetch?: typeof fetch;
+  fetch?: typeof fetch | undefined;
 }
 
 export interface GiveOptions extends FilesOptions {
-  name?: string;
+  name?: string | undefined;
   /** Media type; without it that of the file. */
-  type?: string;
+  type?: string | undefined;
   /** Names the try over a reload of the page; without it one is drawn. */
-  key?: string;
+  key?: string | undefined;
   /** Nothing was sent under this key before. */
-  isNew?: boolean;
-  signal?: AbortSignal;
+  isNew?: boolean | undefined;
+  signal?: AbortSignal | undefined;
   /** Bytes that the gateway has, or that are on their way to it. */
-  onProgress?: (sent: number, total: number) => void;
+  onProgress?: ((sent: number, total: number) => void) | undefined;
   /** Between two tries: doubled each time, up to 32 times as long. */
-  waitMs?: number;
+  waitMs?: number | undefined;
 }
 
 const WAIT_MS = 500;

@@ -5,7 +5,7 @@ import type { Matches, Replies } from "./wire.js";
 
 export interface SearchOptions {
   /** Messages of a page, at most: 1 to 200. */
-  limit?: number;
+  limit?: number | undefined;
 }
 
 /**

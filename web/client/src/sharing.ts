@@ -53,9 +53,9 @@ export function handover(client: Client): Promise<Replies["handover"]> {
 
 export interface TakeOverOptions {
   /** Where the token is kept: the store of the client. */
-  store?: Store;
+  store?: Store | undefined;
   /** For tests, and for other ways to the network. */
-  fetch?: typeof fetch;
+  fetch?: typeof fetch | undefined;
 }
 
 /**

@@ -13,7 +13,7 @@ type Json = Record<string, any>;
 
 export interface HttpOptions {
   /** How often opened or watched things are polled. */
-  pollMs?: number;
+  pollMs?: number | undefined;
 }
 
 const POLL_MS = 3_000;

@@ -32,11 +32,11 @@ interface Reader {
 
 export interface EventsOptions {
   /** The seq after which it begins; 0 is the beginning. */
-  after?: number;
+  after?: number | undefined;
   /** Pieces of text unmerged. */
-  exact?: boolean;
+  exact?: boolean | undefined;
   /** Ends the loop, even while nothing arrives: it throws the signal's reason. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 export const isLive = (status: TaskStatus): boolean => status === "pending" || status === "running";

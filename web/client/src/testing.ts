@@ -16,10 +16,10 @@ type Json = Record<string, any>;
 
 export interface FakeGatewayOptions {
   /** The agents; one "assistant" by default. */
-  agents?: Agent[];
+  agents?: Agent[] | undefined;
   /** Called for each task; without it the test speaks for the agent. */
-  answer?: (task: FakeTask) => void | Promise<void>;
-  owner?: string;
+  answer?: ((task: FakeTask) => void | Promise<void>) | undefined;
+  owner?: string | undefined;
 }
 
 /** An agent's task, from the agent's side. */

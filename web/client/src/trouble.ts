@@ -8,7 +8,7 @@ export type Cause = "origin" | "gateway" | "route" | "tls" | "path" | "proxy" | 
 export interface Trouble {
   /**
    * `origin`: the gateway does not accept pages from here.  `gateway`: nothing answers there.
-   * `route`: there is no route, or no such name.  `tls`: ws instead of wss, or the reverse, or a
+   * `route`: there is no network; outside of browsers also: no such name.  `tls`: ws instead of wss, or the reverse, or a
    * bad certificate.  `path`: it answers, but not at this path.  `proxy`: something in between
    * passes no WebSockets.  `token`: there is no valid one.  `unknown` until it was examined, after
    * the third attempt.
@@ -68,12 +68,16 @@ export async function diagnose(url: string): Promise<Pick<Trouble, "cause" | "me
       return { cause: "route", message: `no way to ${host}: no network, or no such name` };
     }
     const isHttps = globalThis.location?.protocol === "https:";
-    const other = isHttps ? said : await reach(at(secure ? "http" : "https", root), "no-cors");
+    // Pages from here may be accepted, and then read it; an answer that they may not read is none to them.
+    const scheme = secure ? "http" : "https";
+    const other = isHttps ? said : (await reach(at(scheme, root), "cors")) && (await reach(at(scheme, root), "no-cors"));
     if (TLS.test(said + other) || other === "") {
       const hint = secure ? "its certificate is not trusted, or it has no TLS" : "TLS is wanted: use wss://";
       return { cause: "tls", message: `${host} cannot be talked to: ${hint}` };
     }
-    return { cause: "gateway", message: `nothing answers at ${host}: is it running, on this port?` };
+    // Browsers hide why: a name that nobody has and a bad certificate look the same.
+    const others = globalThis.location ? `, is the name right${secure ? ", its certificate trusted" : ""}` : "";
+    return { cause: "gateway", message: `nothing answers at ${host}: is it running, on this port${others}?` };
   }
   if (pathname !== root) {
     return { cause: "path", message: `${host} answers, but not at ${pathname}: a gateway's path is ${PATH}` };

@@ -6,15 +6,15 @@ import { isTerminal, type TaskEvent, type TaskSummary } from "./wire.js";
 
 export interface WatchOptions {
   /** From `onCursor` of an earlier watch; without it: all live tasks, and all that come. */
-  cursor?: string;
+  cursor?: string | undefined;
   /** Live text comes joined, at most once in so many milliseconds. */
-  rollupMs?: number;
+  rollupMs?: number | undefined;
   /** Each event of each task, once and in order within its task. */
   onEvent: (event: TaskEvent, task: TaskSummary) => void;
   /** Holds for all events before it: keep it, and a later watch goes on behind them. */
-  onCursor?: (cursor: string) => void;
+  onCursor?: ((cursor: string) => void) | undefined;
   /** The watch is over: its cursor was refused, or the client is closed. */
-  onEnd?: (error: HoldfastError) => void;
+  onEnd?: ((error: HoldfastError) => void) | undefined;
 }
 
 type Known = { task: TaskSummary; last: number; ended: number }; // ended: the connection that told so

@@ -1,9 +1,9 @@
 """Conversations and tasks of a Holdfast gateway, in asyncio.
 
     async with connect("ws://127.0.0.1:8080/v1/ws") as client:
-        task = await client.conversation("c-1").ask("count to 5 slowly").started
+        task = await client.conversation("c-1").ask("count to 5 slowly")
         async for event in task.events():
-            print(event)
+            print(event.name, event.data)
 
 The client reconnects after every loss, resumes followed tasks without a gap, and starts each message once.
 """

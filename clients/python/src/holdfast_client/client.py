@@ -133,7 +133,15 @@ class Client:
         return self.conversation(reply["conversation_id"])
 
     async def shares(self, conversation_id: str | None = None) -> list[Line]:
-        return list((await self.request("shares", {"conversation_id": conversation_id}))["shares"])
+        """All that are good still, newest first."""
+        found: list[Line] = []
+        while True:
+            before = found[-1]["share_id"] if found else None
+            fields = {"conversation_id": conversation_id, "limit": 200, "before": before}
+            reply = await self.request("shares", fields)
+            found += reply["shares"]
+            if not reply.get("more"):
+                return found
 
     async def unshare(self, share_id: str) -> None:
         await self.request("unshare", {"share_id": share_id}, kept=False)

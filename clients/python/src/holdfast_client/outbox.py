@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from .errors import HoldfastError
@@ -32,7 +33,7 @@ class Outgoing:
         self.started.add_done_callback(lambda f: f.cancelled() or f.exception())  # nobody need look
         self.work: asyncio.Task[None] | None = None
 
-    def __await__(self) -> Any:
+    def __await__(self) -> Generator[Any, None, Task]:
         return asyncio.shield(self.started).__await__()
 
     @property

@@ -10,6 +10,7 @@ import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { build } from "esbuild";
+import ts from "typescript";
 import { Gateway } from "../../../../tests/browser/support/gateway.mjs";
 
 const run = promisify(execFile);
@@ -123,6 +124,28 @@ test("and for require, in Node", async () => {
   );
   await write("ten.cjs", `(async () => {${code}})();`);
   assert.equal(await said("ten.cjs"), SAID);
+});
+
+test("each entry can be imported and required, and has types however a project looks for them", async () => {
+  for (const name of ["react", "vue", "solid-js"]) await symlink(bin(name), join(project, "node_modules", name)).catch(() => {});
+  const { exports, name } = JSON.parse(await readFile(join(here, "package.json"), "utf8"));
+  const entries = Object.keys(exports).filter((path) => !path.endsWith(".json")).map((path) => name + path.slice(1));
+  const code = `import { createRequire } from "node:module";
+const require = createRequire(import.meta.url);
+for (const name of ${JSON.stringify(entries)}) {
+  const names = Object.keys(require(name)).filter((key) => key !== "__esModule").sort().join();
+  if (!names || Object.keys(await import(name)).sort().join() !== names) console.log(name, names);
+}\n`;
+  await write("entries.js", code);
+  assert.equal((await node("entries.js")).stdout, "");
+  const { Node10, Node16, NodeNext, Bundler } = ts.ModuleResolutionKind;
+  for (const moduleResolution of [Node10, Node16, NodeNext, Bundler])
+    for (const mode of moduleResolution === Node10 || moduleResolution === Bundler ? [undefined] : [ts.ModuleKind.CommonJS, ts.ModuleKind.ESNext])
+      for (const entry of entries) {
+        const found = ts.resolveModuleName(entry, join(project, "a.ts"), { moduleResolution }, ts.sys, undefined, undefined, mode);
+        const file = found.resolvedModule?.resolvedFileName ?? "";
+        assert.match(file, mode === ts.ModuleKind.CommonJS ? /dist\/cjs\/[\w-]+\.d\.ts$/ : /dist\/[\w-]+\.d\.ts$/, `${entry} ${moduleResolution}`);
+      }
 });
 
 test("it can be debugged: its maps hold the sources; and the hooks say that they are for the browser", async () => {
