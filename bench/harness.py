@@ -19,7 +19,7 @@ PROGRAMS = {
     "bound_file": ["bound_file.c"],
     "bound_bytes": ["bound_bytes.c"],
 }
-LIBRARIES = ["libwebsockets", "libuv", "jansson", "openssl", "sqlite3", "libcurl"]
+LIBRARIES = ["libwebsockets", "libuv", "jansson", "openssl", "sqlite3", "libcurl", "zlib"]
 
 
 def fail(text):
@@ -41,7 +41,9 @@ def compile_program(out, name, sources, extra=()):
 
 
 def store_arguments(build):
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", *LIBRARIES], capture_output=True, text=True)
+    has_pq = subprocess.run(["pkg-config", "--exists", "libpq"]).returncode == 0  # then the store has PostgreSQL
+    names = LIBRARIES + ["libpq"] * has_pq
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", *names], capture_output=True, text=True)
     archives = [os.path.join(build, f"lib{a}.a") for a in ("rim", "core", "proto")]
     return ["-I", ROOT, "-pthread", *archives, *flags.stdout.split(), "-lm"]
 

@@ -26,7 +26,7 @@
 #include "core/stream.h"
 
 #define JOURNAL_FULL_BYTES \
-    (4u << 20)              /* appended and not committed: at this size agents are not read */
+    (8u << 20) /* appended and not committed, in both batches: at this size agents are not read */
 #define SEALS_PER_COMMIT 4  /* at least; more when the batch brings more bytes than these */
 #define TAIL_AGE_MS 60000   /* a tail older than this is sealed, so that it pins nothing */
 #define LATE_COMMIT_MS 4000 /* longer than a store waits for a lock (3 s): it hangs */

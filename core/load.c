@@ -3,7 +3,8 @@
 #include <stdlib.h>
 
 #define LOAD_RETRY_MS 200
-#define LOAD_BYTES (256 * 1024) /* of blocks in one read: a bounded piece at a time */
+#define LOAD_BYTES (256 * 1024)      /* of blocks in one read: a bounded piece at a time */
+#define AHEAD_BYTES (LOAD_BYTES / 2) /* with less than this before it, a reader gets the next */
 
 struct load {
     struct hub *hub;
@@ -11,6 +12,7 @@ struct load {
     uint64_t seq; /* the first seq that is needed */
     msec_t since;
     struct timer again;
+    bool ahead; /* nobody needs it yet: whoever does asks again, and decides what is wrong */
 };
 
 static void end_load(struct load *load)
@@ -89,7 +91,7 @@ static void on_loaded(void *arg, int status, struct answer *answer)
 {
     struct load *load = arg;
     struct stream *s = load->stream;
-    if (status < 0 && status != STORE_CORRUPT) {
+    if (status < 0 && status != STORE_CORRUPT && !load->ahead) {
         load_later(load);
         return;
     }
@@ -99,7 +101,7 @@ static void on_loaded(void *arg, int status, struct answer *answer)
         block_cache_put(&load->hub->cache, s, answer->blocks[i]);
         answer->blocks[i] = NULL;
     }
-    if (found || s->gone)
+    if (found || s->gone || load->ahead)
         end_load(load);
     else
         ask_record(load);
@@ -115,18 +117,30 @@ static void load_blocks(struct load *load)
               on_loaded, load);
 }
 
-void load_begin(struct hub *h, struct cursor *c)
+static void load_new(struct hub *h, struct stream *s, uint64_t seq, bool ahead)
 {
-    struct stream *s = c->stream;
-    if (s->load)
-        return;
     struct load *load = s->load = xcalloc(sizeof *load);
     *load = (struct load){.hub = h,
                           .stream = s,
-                          .seq = c->seq + 1,
+                          .seq = seq,
                           .since = h->clock.now_ms,
-                          .again.fire = on_load_again};
+                          .again.fire = on_load_again,
+                          .ahead = ahead};
     load_blocks(load);
+}
+
+void load_begin(struct hub *h, struct cursor *c)
+{
+    if (!c->stream->load)
+        load_new(h, c->stream, c->seq + 1, false);
+}
+
+void load_ahead(struct hub *h, struct cursor *c)
+{
+    struct stream *s = c->stream;
+    uint64_t seq = s->load || s->gone || s->broken ? 0 : cursor_misses(c, AHEAD_BYTES);
+    if (seq)
+        load_new(h, s, seq, true);
 }
 
 void load_drop(struct stream *s)

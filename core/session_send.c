@@ -150,6 +150,13 @@ static enum progress session_put_run(struct subscription *sub, struct str lines,
     return WENT_ON;
 }
 
+static enum progress put_and_read_on(struct subscription *sub, struct str lines, struct message *m)
+{
+    enum progress p = session_put_run(sub, lines, m);
+    load_ahead(sub->session->hub, &sub->cursor);
+    return p;
+}
+
 /* Its events can no longer be delivered: tells the client, instead of skipping them silently. */
 static void end_untold(struct subscription *sub)
 {
@@ -196,7 +203,7 @@ static enum progress put_events(struct subscription *sub, struct message *m)
     size_t max = session_joins(sub) ? MAX_MESSAGE_OUT : room(m);
     switch (cursor_peek(c, &h->cache, max, &lines)) {
     case READ_LINES:
-        return session_holds_back(sub, lines) ? NOTHING_MORE : session_put_run(sub, lines, m);
+        return session_holds_back(sub, lines) ? NOTHING_MORE : put_and_read_on(sub, lines, m);
     case READ_LOAD:
         list_remove(&sub->ready);
         if (c->stream->broken || c->stream->unread)

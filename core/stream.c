@@ -243,6 +243,21 @@ enum read_result cursor_peek(struct cursor *c, struct block_cache *cache, size_t
     return READ_LINES;
 }
 
+uint64_t cursor_misses(const struct cursor *c, size_t ahead)
+{
+    const struct stream *s = c->stream;
+    uint64_t own = s->sealing ? s->sealing->first : s->tail_first;
+    uint64_t seq = c->seq + 1;
+    for (size_t found = 0; seq < own && found < ahead;) {
+        ptrdiff_t i = find_block(s, seq);
+        if (i < 0)
+            return seq;
+        found += s->cached->at[i]->block->len;
+        seq = s->cached->at[i]->block->last + 1;
+    }
+    return 0;
+}
+
 void cursor_take(struct cursor *c, struct str lines)
 {
     ASSERT(lines.n > 0 && lines.p[lines.n - 1] == '\n');

@@ -163,6 +163,9 @@ enum read_result {
 enum read_result cursor_peek(struct cursor *c, struct block_cache *cache, size_t max,
                              struct str *ret_lines);
 void cursor_take(struct cursor *c, struct str lines);
+/* The first seq behind the cursor that is only in the store, if the blocks before it have less than
+ * ahead bytes; 0: there is none. */
+uint64_t cursor_misses(const struct cursor *c, size_t ahead);
 
 /* The cache of blocks of all streams; drops the least recently used first. */
 struct block_cache {

@@ -455,6 +455,50 @@ static void test_hub_events_that_stay_unreadable_are_overloaded(void **state)
     client_free(c);
 }
 
+/* --- reading on ------------------------------------------------------------------------------- */
+
+static bool has_query(struct kit *k)
+{
+    bool has = store_inline_hold(k->inline_store, false);
+    if (has)
+        store_inline_release(k->inline_store);
+    return has;
+}
+
+/* And what could not be read before it was needed is asked for again when it is, at once. */
+static void test_hub_reader_gets_the_next_blocks_before_it_needs_them(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    char id[32], line[256];
+    finish(k, c, "c", N_TOKENS, id);
+    client_free(c);
+    kit_crash(k);
+    for (unsigned failures = 0; failures < 2; failures++) {
+        c = client_new(k, "ann");
+        client_line(c);
+        snprintf(line, sizeof line,
+                 json("{'type':'resume','id':'q','conversation_id':'c','task_id':'%s'}"), id);
+        session_receive(&c->session, str_of(line));
+        step_to(k, QUERY_BLOCKS);
+        c->frozen = true;
+        kit_step(k);
+        while (!has_query(k)) {
+            assert_true(session_fill(&c->session, &c->got, MAX_MESSAGE_OUT));
+            buf_putc(&c->got, '\n');
+        }
+        assert_true(session_has_output(&c->session));
+        assert_int_equal(store_inline_next(k->inline_store), QUERY_BLOCKS);
+        store_inline_fail_queries(k->inline_store, failures, STORE_IO);
+        c->frozen = false;
+        session_wake(&c->session);
+        kit_settle(k);
+        assert_true(listen(c, id).caught_up);
+        client_free(c);
+        kit_crash(k);
+    }
+}
+
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -470,6 +514,7 @@ int main(void)
         TEST(test_hub_list_is_no_older_than_an_end_that_was_seen),
         TEST(test_hub_record_that_is_damaged_is_not_asked_for_ever),
         TEST(test_hub_events_that_stay_unreadable_are_overloaded),
+        TEST(test_hub_reader_gets_the_next_blocks_before_it_needs_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
