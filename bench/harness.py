@@ -41,11 +41,14 @@ def compile_program(out, name, sources, extra=()):
 
 
 def store_arguments(build):
-    has_pq = subprocess.run(["pkg-config", "--exists", "libpq"]).returncode == 0  # then the store has PostgreSQL
-    names = LIBRARIES + ["libpq"] * has_pq
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", *names], capture_output=True, text=True)
+    """With libpq if that build of the gateway has it."""
+    with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as cache:
+        has_pq = "PQ_FOUND:INTERNAL=1\n" in cache.read()
+    libraries = LIBRARIES + (["libpq"] if has_pq else [])
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", *libraries], capture_output=True, text=True)
     archives = [os.path.join(build, f"lib{a}.a") for a in ("rim", "core", "proto")]
-    return ["-I", ROOT, "-pthread", *archives, *flags.stdout.split(), "-lm"]
+    define = ["-DHOLDFAST_POSTGRES"] if has_pq else []
+    return ["-I", ROOT, *define, "-pthread", *archives, *flags.stdout.split(), "-lm"]
 
 
 def pinned(cpu, nice):

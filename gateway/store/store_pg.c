@@ -88,6 +88,7 @@ static void pg_close(void *store)
     pg_node_leave(s);
     pg_conn_close(&s->writer);
     pg_journal_done(&s->journal);
+    pg_ends_done(&s->ends);
     pg_redo_done(s);
     store_lock_release(&s->held);
     uv_mutex_destroy(&s->lock);

@@ -227,9 +227,9 @@ static void find_newest(struct store_pg *s, const struct batch *batch)
 static void put_strangers(struct store_pg *s)
 {
     struct buf keys = {0};
-    pg_keys_begin(&keys);
+    pg_ints_begin(&keys);
     pg_journal_strangers(&s->journal, s->deletes, &keys);
-    if (pg_keys_n(&keys) > 0) {
+    if (pg_array_n(&keys) > 0) {
         struct pg_call c;
         pg_begin(&c, &s->writer, PG_TASKS_EXIST);
         pg_array(&c, &keys);

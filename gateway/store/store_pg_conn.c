@@ -20,7 +20,8 @@ static const char settings[] =
     "'read committed'; SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2;"
     "SET tcp_keepalives_count = 3; SET tcp_user_timeout = 15000;"
     "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off;"
-    "SET max_parallel_workers_per_gather = 0; SET bytea_output = 'hex'";
+    "SET max_parallel_workers_per_gather = 0; SET enable_mergejoin = off;"
+    "SET enable_hashjoin = off; SET enable_bitmapscan = off; SET bytea_output = 'hex'";
 
 int64_t pg_now(void)
 {
@@ -159,7 +160,8 @@ int pg_conn_pid(const struct pg_conn *conn)
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-enum { INT8 = 20, BYTEA = 17, FLOAT8 = 701, INT8_ARRAY = 1016 }; /* oids, of pg_type.dat */
+enum { INT8 = 20, BYTEA = 17, FLOAT8 = 701 }; /* oids, of pg_type.dat */
+enum { BYTEA_ARRAY = 1001, INT8_ARRAY = 1016, FLOAT8_ARRAY = 1022 };
 
 void pg_begin(struct pg_call *c, struct pg_conn *conn, enum pg_stmt stmt)
 {
@@ -172,6 +174,14 @@ static void put_big_endian(char *to, uint64_t n, size_t bytes)
 {
     for (size_t i = bytes; i-- > 0; n >>= 8)
         to[i] = (char)(n & 0xff);
+}
+
+static uint64_t big_endian(const char *p, int n)
+{
+    uint64_t number = 0;
+    for (int i = 0; i < n; i++)
+        number = number << 8 | (unsigned char)p[i];
+    return number;
 }
 
 static void pg_param(struct pg_call *c, Oid type, const char *value, size_t n)
@@ -207,39 +217,78 @@ void pg_real(struct pg_call *c, double n)
 }
 
 /* An array: its dimensions (1), whether NULLs follow, the type, the length, the first index; then
- * each element behind its length. */
+ * each element behind its length, -1 for NULL. */
 #define ARRAY_HEAD 20
-#define ARRAY_ITEM 12
 
-void pg_keys_begin(struct buf *b)
+static void array_begin(struct buf *b, Oid type)
 {
     char head[ARRAY_HEAD];
     put_big_endian(head, 1, 4);
-    put_big_endian(head + 4, 0, 4);
-    put_big_endian(head + 8, INT8, 4);
+    put_big_endian(head + 4, 1, 4);
+    put_big_endian(head + 8, type, 4);
     put_big_endian(head + 12, 0, 4);
     put_big_endian(head + 16, 1, 4);
     buf_clear(b);
     buf_put(b, head, sizeof head);
 }
 
-size_t pg_keys_n(const struct buf *b)
+static void array_add(struct buf *b, struct str item)
 {
-    return b->len ? (b->len - ARRAY_HEAD) / ARRAY_ITEM : 0;
+    char length[4];
+    ASSERT(b->len >= ARRAY_HEAD && item.n <= INT32_MAX);
+    put_big_endian(length, item.p ? item.n : UINT32_MAX, 4);
+    buf_put(b, length, sizeof length);
+    buf_put(b, item.p, item.p ? item.n : 0);
+    put_big_endian(b->bytes + 12, pg_array_n(b) + 1, 4);
 }
 
-void pg_keys_add(struct buf *b, int64_t key)
+void pg_ints_begin(struct buf *b)
 {
-    char item[ARRAY_ITEM];
-    put_big_endian(item, 8, 4);
-    put_big_endian(item + 4, (uint64_t)key, 8);
-    buf_put(b, item, sizeof item);
-    put_big_endian(b->bytes + 12, pg_keys_n(b), 4);
+    array_begin(b, INT8);
+}
+
+void pg_reals_begin(struct buf *b)
+{
+    array_begin(b, FLOAT8);
+}
+
+void pg_texts_begin(struct buf *b)
+{
+    array_begin(b, BYTEA);
+}
+
+size_t pg_array_n(const struct buf *b)
+{
+    return b->len ? big_endian(b->bytes + 12, 4) : 0;
+}
+
+void pg_ints_add(struct buf *b, int64_t n)
+{
+    char bytes[8];
+    put_big_endian(bytes, (uint64_t)n, 8);
+    array_add(b, (struct str){bytes, 8});
+}
+
+void pg_reals_add(struct buf *b, double n)
+{
+    uint64_t bits;
+    memcpy(&bits, &n, sizeof bits);
+    pg_ints_add(b, (int64_t)bits);
+}
+
+void pg_texts_add(struct buf *b, struct str s)
+{
+    array_add(b, s);
 }
 
 void pg_array(struct pg_call *c, const struct buf *array)
 {
-    pg_param(c, INT8_ARRAY, array->bytes, array->len);
+    Oid of = (Oid)big_endian(array->bytes + 8, 4);
+    pg_param(c,
+             of == INT8    ? INT8_ARRAY
+             : of == BYTEA ? BYTEA_ARRAY
+                           : FLOAT8_ARRAY,
+             array->bytes, array->len);
 }
 
 /* "?" becomes "$1", "$2" …; "?3" is "$3". */
@@ -459,14 +508,6 @@ struct str pg_col(const PGresult *r, int row, int column)
     if (PQgetisnull(r, row, column))
         return STR_NULL;
     return (struct str){PQgetvalue(r, row, column), (size_t)PQgetlength(r, row, column)};
-}
-
-static uint64_t big_endian(const char *p, int n)
-{
-    uint64_t number = 0;
-    for (int i = 0; i < n; i++)
-        number = number << 8 | (unsigned char)p[i];
-    return number;
 }
 
 int64_t pg_col_int(const PGresult *r, int row, int column)

@@ -33,7 +33,7 @@ static void meet(struct pg_scan *scan, int64_t task_key, struct buf *keys)
     if (journal_scan_find(&scan->found, task_key))
         return;
     journal_scan_add(&scan->found, task_key);
-    pg_keys_add(keys, task_key);
+    pg_ints_add(keys, task_key);
 }
 
 int pg_ask_sealed(struct pg_conn *conn, const struct buf *keys, PGresult **ret)
@@ -49,7 +49,7 @@ static int ask_found(struct pg_scan *scan, const PGresult *rows)
 {
     struct buf keys = {0};
     int status = STORE_OK;
-    pg_keys_begin(&keys);
+    pg_ints_begin(&keys);
     for (int i = 0; i < PQntuples(rows) && status == STORE_OK; i++) {
         struct str bytes = pg_col(rows, i, 1);
         while (status == STORE_OK && bytes.n) {
@@ -61,7 +61,7 @@ static int ask_found(struct pg_scan *scan, const PGresult *rows)
         }
     }
     PGresult *r = NULL;
-    if (status == STORE_OK && pg_keys_n(&keys) > 0) {
+    if (status == STORE_OK && pg_array_n(&keys) > 0) {
         status = pg_ask_sealed(scan->conn, &keys, &r);
         for (int i = 0; status == STORE_OK && i < PQntuples(r); i++) {
             struct journal_found *f = journal_scan_find(&scan->found, pg_col_int(r, i, 0));
@@ -235,7 +235,7 @@ void pg_journal_strangers(const struct pg_journal *j, bool all, struct buf *keys
         const struct journal_change *change = &j->tails.changes[i];
         const struct journal_tail *t = journal_tails_find(&j->tails, change->task_key);
         if (change->row && (all || !t || t->drops))
-            pg_keys_add(keys, change->task_key);
+            pg_ints_add(keys, change->task_key);
     }
 }
 

@@ -69,8 +69,10 @@ enum pg_stmt {
     PG_CONTEXT_NEW,
     PG_CONTEXT_GONE,
     PG_TASK_SET,
+    PG_TASKS_SET,
     PG_TASKS_EXIST,
     PG_BLOCK_NEW,
+    PG_BLOCKS_NEW,
     PG_CONVERSATION_ENSURE,
     PG_CONVERSATION_SET,
     PG_MESSAGE_NEW,
@@ -78,6 +80,7 @@ enum pg_stmt {
     PG_TIP_SET,
     PG_PLACE,
     PG_QUESTION_OF,
+    PG_ANSWER_PLACES,
     PG_ANSWER_OF,
     PG_ANSWERER_OF,
     PG_CHILDREN,
@@ -249,12 +252,16 @@ void pg_text(struct pg_call *c, struct str s); /* absent becomes NULL; must outl
 void pg_int(struct pg_call *c, int64_t n);
 void pg_real(struct pg_call *c, double n);
 void pg_last(struct pg_call *c);                           /* sorts after every text */
-void pg_array(struct pg_call *c, const struct buf *array); /* pg_keys_begin … */
+void pg_array(struct pg_call *c, const struct buf *array); /* pg_ints_begin … */
 
-/* An array of int8, as the protocol has it. */
-void pg_keys_begin(struct buf *b);
-void pg_keys_add(struct buf *b, int64_t key);
-size_t pg_keys_n(const struct buf *b);
+/* Arrays, as the protocol has them: one is begun, and then added to. */
+void pg_ints_begin(struct buf *b);
+void pg_reals_begin(struct buf *b);
+void pg_texts_begin(struct buf *b);
+void pg_ints_add(struct buf *b, int64_t n);
+void pg_reals_add(struct buf *b, double n);
+void pg_texts_add(struct buf *b, struct str s); /* absent becomes NULL */
+size_t pg_array_n(const struct buf *b);         /* 0: not begun, too */
 
 /* Queues it.  Its results come in order from pg_flush. */
 void pg_send(struct pg_call *c);
@@ -314,6 +321,30 @@ int pg_tails_load(struct pg_conn *conn, int64_t incarnation, const struct slots 
 /* The last line of each task that is in blocks, of those that exist: rows of key, line, slot. */
 int pg_ask_sealed(struct pg_conn *conn, const struct buf *keys, PGresult **ret);
 
+/* --- ends ------------------------------------------------------------------------------------- */
+
+#define PG_ONE_N(type, name) +1
+#define PG_ONE(name) +1
+#define PG_STATE_COLUMNS \
+    (TASK_STATE_NUMBERS(PG_ONE_N, PG_ONE) TASK_STATE_TEXTS(PG_ONE) TASK_LONG_TEXTS(PG_ONE))
+
+/* Tasks that end in the current batch, and are not sent yet. */
+#define PG_ENDS_MOST 1024
+struct pg_ends {
+    struct buf keys, columns[PG_STATE_COLUMNS];
+    size_t n, bytes;
+    int64_t table[4 * PG_ENDS_MOST]; /* the same keys, by hash; 0: none */
+};
+
+/* Answers of the current batch, asked about before they are put: their conversations are
+ * touched by no other op of it. */
+struct pg_answers {
+    uint8_t *touched;   /* by the conversation's hash: how many ops move its messages, up to 2 */
+    size_t mask, asked; /* asked: about the ops before that one */
+    PGresult *rows;
+    int next, row; /* row: of the current op; -1: not known */
+};
+
 /* --- the store -------------------------------------------------------------------------------- */
 
 #define PG_LIFE_BYTES 16
@@ -339,6 +370,8 @@ struct store_pg {
     struct store_lock held;
     struct pg_conn writer;
     struct pg_journal journal;
+    struct pg_ends ends;
+    struct pg_answers answers;
     int64_t incarnation;
     char life[PG_LIFE_BYTES];
     char name[48];   /* of all connections: pg_node_name */
@@ -416,6 +449,24 @@ int pg_view_read(struct pg_conn *conn, struct store_view *view, char names[STORE
                  int64_t *last_moved);
 /* How many living nodes have not said that they are on that history. */
 int pg_unconfirmed(struct pg_conn *conn, const char *history, int64_t *ret);
+
+/* store_pg_ends.c */
+void pg_ends_begin(struct pg_ends *e); /* forgets them */
+void pg_ends_done(struct pg_ends *e);
+void pg_ends_before(struct store_pg *s, const struct op *op); /* sends them, if it must not wait */
+void pg_ends_put(struct pg_ends *e, const struct op *op);     /* behind pg_ends_before */
+void pg_ends_send(struct store_pg *s);
+
+/* store_pg_answers.c */
+void pg_answers_begin(struct pg_answers *p, const struct batch *batch);
+void pg_answers_end(struct pg_answers *p);
+/* Looks whether the place of the batch's nth op is known, and asks for that and for the next ones'
+ * at once. */
+int pg_answers_look(struct store_pg *s, const struct batch *batch, size_t nth);
+/* About the current op; false when it is not known.  The question is there, and has no answer but
+ * the op's own. */
+bool pg_answer_tip(const struct pg_answers *p, struct str *ret_tip, struct str *ret_task);
+bool pg_answer_question(const struct pg_answers *p, struct str *ret);
 
 /* store_pg_watch.c */
 void pg_watch_stop(struct store_pg *s);

@@ -47,37 +47,77 @@ static struct lines behind(const struct block *b, uint64_t sealed)
     return left;
 }
 
-static void put_tail(struct pg_conn *conn, const struct block *b, uint64_t sealed)
+/* Lines of several tasks, to be put in blocks. */
+struct pg_blocks {
+    struct buf keys, firsts, lasts, bytes;
+};
+
+static void blocks_begin(struct pg_blocks *b)
 {
-    if (b->last <= sealed)
-        return;
-    struct lines left = behind(b, sealed), block;
-    while (lines_take_block(&left, &block)) {
-        struct pg_call c;
-        pg_begin(&c, conn, PG_BLOCK_NEW);
-        pg_int(&c, b->task_key);
-        pg_int(&c, (int64_t)block.first);
-        pg_int(&c, (int64_t)block.last);
-        pg_text(&c, block.bytes);
-        pg_send(&c);
+    *b = (struct pg_blocks){0};
+    pg_ints_begin(&b->keys);
+    pg_ints_begin(&b->firsts);
+    pg_ints_begin(&b->lasts);
+    pg_texts_begin(&b->bytes);
+}
+
+static void blocks_add(struct pg_blocks *b, int64_t task_key, struct lines lines)
+{
+    struct lines block;
+    while (lines_take_block(&lines, &block)) {
+        pg_ints_add(&b->keys, task_key);
+        pg_ints_add(&b->firsts, (int64_t)block.first);
+        pg_ints_add(&b->lasts, (int64_t)block.last);
+        pg_texts_add(&b->bytes, block.bytes);
     }
+}
+
+/* … and frees them. */
+static void blocks_send(struct pg_blocks *b, struct pg_conn *conn)
+{
+    struct buf *arrays[] = {&b->keys, &b->firsts, &b->lasts, &b->bytes};
+    struct pg_call c;
+    pg_begin(&c, conn, PG_BLOCKS_NEW);
+    for (size_t i = 0; i < countof(arrays); i++)
+        pg_array(&c, arrays[i]);
+    if (pg_array_n(&b->keys) > 0)
+        pg_send(&c);
+    for (size_t i = 0; i < countof(arrays); i++)
+        buf_done(arrays[i]);
+}
+
+static const struct block *tail_of(struct block *const *tails, size_t n, int64_t task_key)
+{
+    size_t low = 0;
+    while (n > 1) { /* they are in order, and it is one of them */
+        size_t half = n / 2;
+        low += tails[low + half]->task_key <= task_key ? half : 0;
+        n -= half;
+    }
+    ASSERT(tails[low]->task_key == task_key);
+    return tails[low];
 }
 
 /* Another one may have sealed some meanwhile; whoever has the row sees all of it. */
 static int put_tails(struct pg_conn *conn, struct block *const *tails, size_t n)
 {
     struct buf keys = {0};
+    struct pg_blocks blocks;
     PGresult *r;
-    pg_keys_begin(&keys);
+    pg_ints_begin(&keys);
     for (size_t i = 0; i < n; i++)
-        pg_keys_add(&keys, tails[i]->task_key);
+        pg_ints_add(&keys, tails[i]->task_key);
     int status = pg_ask_sealed(conn, &keys, &r);
-    for (int row = 0; status == STORE_OK && row < PQntuples(r); row++)
-        for (size_t i = 0; i < n; i++)
-            if (tails[i]->task_key == pg_col_int(r, row, 0))
-                put_tail(conn, tails[i], (uint64_t)pg_col_int(r, row, 1));
+    blocks_begin(&blocks);
+    for (int row = 0; status == STORE_OK && row < PQntuples(r); row++) {
+        const struct block *b = tail_of(tails, n, pg_col_int(r, row, 0));
+        uint64_t sealed = (uint64_t)pg_col_int(r, row, 1);
+        if (b->last > sealed)
+            blocks_add(&blocks, b->task_key, behind(b, sealed));
+    }
     PQclear(r);
     buf_done(&keys);
+    blocks_send(&blocks, conn);
     return status < 0 ? status : pg_flush(conn, NULL, NULL);
 }
 

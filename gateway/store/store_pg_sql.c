@@ -10,6 +10,10 @@
 #define STATE_VALUES TASK_STATE_NUMBERS(VALUE_OF, VALUE) TASK_STATE_TEXTS(VALUE)
 #define LONG_VALUES TASK_LONG_TEXTS(VALUE)
 #define INPUT_VALUES TASK_INPUT_TEXTS(VALUE)
+#define OF_ENDED(name) ", u." #name
+#define OF_ENDED_N(type, name) OF_ENDED(name)
+#define OF_STATE \
+    TASK_STATE_NUMBERS(OF_ENDED_N, OF_ENDED) TASK_STATE_TEXTS(OF_ENDED) TASK_LONG_TEXTS(OF_ENDED)
 #define INPUT_NEW_OF(name) ", " #name " = excluded." #name
 
 /* In the order of the reader: ROW_… in store_pg_read.c. */
@@ -85,10 +89,23 @@ _Static_assert(ROLE_USER == 0, "MESSAGE_PARTS has it");
     " ORDER BY message_id DESC LIMIT 256) x)"
 _Static_assert(MAX_SIBLINGS == 256, "SIBLINGS has it");
 
+#define OF_CONVERSATION(x, owner, conversation) \
+    " WHERE " x ".owner = " owner " AND " x ".conversation_id = " conversation
+/* The question of a task: the first one of several messages. */
+#define QUESTION_OF(owner, conversation, task)                                               \
+    "coalesce((SELECT x.question_id FROM tasks x" OF_CONVERSATION(                           \
+        "x", owner, conversation) " AND x.task_id = " task                                   \
+                                  "), (SELECT x.message_id FROM messages x" OF_CONVERSATION( \
+                                      "x", owner, conversation) " AND x.task_id = " task     \
+                                                                " AND x.role <> 1 "          \
+                                                                "ORDER BY x.message_id LIMIT 1))"
 #define FILE_VALUES FILE_NAMES(VALUE) FILE_TEXTS(VALUE) FILE_NUMBERS(VALUE_OF)
 #define ASK_FILE(shares) "SELECT state" PG_FILE ", " shares " FROM files f WHERE "
 _Static_assert(TASK_ROW_BYTES == 1024, "file_record_cost");
 #define USAGE_ADD "ON CONFLICT (owner) DO UPDATE SET bytes = usage.bytes + excluded.bytes"
+/* Found by their keys, and not among all that have ended (OFFSET). */
+#define THOSE_ENDED \
+    "(SELECT * FROM tasks WHERE task_key = ANY(?) OFFSET 0) t" WITH_INPUT "WHERE t.status >= 2"
 #define GARBAGE_WHOLE "ON CONFLICT (task_key) DO UPDATE SET keeps_record = 0"
 
 #define HISTORY                                                                                       \
@@ -213,15 +230,27 @@ static const char *const texts[PG_COUNT] = {
         ") ON CONFLICT (task_key) DO UPDATE SET task_key = excluded.task_key" TASK_INPUT_TEXTS(
             INPUT_NEW_OF),
     [PG_CONTEXT_NEW] = "INSERT INTO contexts (task_key, context) VALUES (?, ?)",
-    [PG_CONTEXT_GONE] = "DELETE FROM contexts WHERE task_key = ?",
+    [PG_CONTEXT_GONE] = "DELETE FROM contexts WHERE task_key = ANY(?)",
     [PG_TASK_SET] = "UPDATE tasks SET (task_key" PG_TASK_STATE PG_TASK_LONG
                     ") = (?" STATE_VALUES LONG_VALUES ") WHERE task_key = ?1",
+    [PG_TASKS_SET] = "UPDATE tasks t SET (task_key" PG_TASK_STATE PG_TASK_LONG
+                     ") = (u.task_key" OF_STATE ") FROM unnest(?" STATE_VALUES LONG_VALUES
+                     ") AS u (task_key" PG_TASK_STATE PG_TASK_LONG ") "
+                     "WHERE t.task_key = u.task_key",
     [PG_TASKS_EXIST] = "SELECT task_key AS there FROM tasks WHERE task_key = ANY(?)",
     /* A seal's lines, in the usage too. */
     [PG_BLOCK_NEW] =
         "WITH t AS (SELECT owner, slot FROM tasks WHERE task_key = ?), "
         "b AS (INSERT INTO blocks (task_key, first, last, bytes) SELECT ?1, ?, ?, ? FROM t) "
         "INSERT INTO usage (owner, slot, bytes) SELECT owner, slot, octet_length(?4) FROM t " USAGE_ADD,
+    /* The same for those of many tasks; dearer for one. */
+    [PG_BLOCKS_NEW] =
+        "WITH b AS MATERIALIZED (SELECT u.*, t.owner, t.slot FROM "
+        "unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[]) "
+        "AS u (task_key, first, last, bytes) JOIN tasks t ON t.task_key = u.task_key), "
+        "n AS (INSERT INTO blocks (task_key, first, last, bytes) "
+        "SELECT task_key, first, last, bytes FROM b) INSERT INTO usage (owner, slot, bytes) "
+        "SELECT owner, slot, sum(octet_length(bytes)) FROM b GROUP BY owner, slot " USAGE_ADD,
     [PG_CONVERSATION_ENSURE] =
         "INSERT INTO conversations (owner, conversation_id, updated_at, notices, unlisted) "
         "VALUES (?, ?, ?, 0, 0) ON CONFLICT DO NOTHING",
@@ -245,9 +274,21 @@ static const char *const texts[PG_COUNT] = {
     [PG_TIP_SET] = "UPDATE conversations SET tip = $3, tip_task = $4" HERE,
     [PG_PLACE] = "SELECT parent_id, behind FROM messages" HERE " AND message_id = $3",
     /* The first one of several messages of a task, in all of these. */
-    [PG_QUESTION_OF] = "SELECT coalesce((SELECT question_id FROM tasks" HERE " AND task_id = $3), "
-                       "(SELECT message_id FROM messages" HERE " AND task_id = $3 AND role <> 1 "
-                       "ORDER BY message_id LIMIT 1))",
+    [PG_QUESTION_OF] = "SELECT " QUESTION_OF("$1", "$2", "$3"),
+    /* All that placing an answer asks, of many: the conversation's tip, its question, and whether
+     * that is there and has no answer yet. */
+    [PG_ANSWER_PLACES] =
+        "SELECT q.nth, c.tip, c.tip_task, q.id, "
+        "EXISTS (SELECT 1 FROM messages m WHERE m.owner = q.owner AND "
+        "m.conversation_id = q.conversation_id AND m.message_id = q.id) AND "
+        "NOT EXISTS (SELECT 1 FROM messages m WHERE m.owner = q.owner AND "
+        "m.conversation_id = q.conversation_id AND m.parent_id = q.id) FROM "
+        "(SELECT u.*, " QUESTION_OF(
+            "u.owner", "u.conversation_id",
+            "u.task_id") " AS id FROM "
+                         "unnest(?::bigint[], ?::bytea[], ?::bytea[], ?::bytea[]) "
+                         "AS u (nth, owner, conversation_id, task_id) OFFSET 0) q LEFT JOIN conversations c ON "
+                         "c.owner = q.owner AND c.conversation_id = q.conversation_id ORDER BY q.nth",
     [PG_ANSWER_OF] = "SELECT message_id FROM messages" HERE " AND task_id = $3 AND role = 1 "
                      "ORDER BY message_id LIMIT 1",
     [PG_ANSWERER_OF] = "SELECT task_id FROM (SELECT task_id FROM messages" HERE
@@ -308,12 +349,12 @@ static const char *const texts[PG_COUNT] = {
     [PG_MARK_SET] = "INSERT INTO runs (task_key, mark) SELECT ?, ? "
                     "WHERE EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1) "
                     "ON CONFLICT (task_key) DO UPDATE SET mark = excluded.mark",
-    [PG_MARK_GONE] = "DELETE FROM runs WHERE task_key = ?",
+    [PG_MARK_GONE] = "DELETE FROM runs WHERE task_key = ANY(?)",
     [PG_NOTE_SET] = "INSERT INTO notes (task_key, number, seq, bytes) SELECT ?, ?, ?, ? "
                     "WHERE EXISTS (SELECT 1 FROM tasks WHERE task_key = ?1) "
                     "ON CONFLICT (task_key, number) DO UPDATE SET seq = excluded.seq, "
                     "bytes = excluded.bytes",
-    [PG_NOTES_GONE] = "DELETE FROM notes WHERE task_key = ?",
+    [PG_NOTES_GONE] = "DELETE FROM notes WHERE task_key = ANY(?)",
     [PG_NOTICE_PUT] =
         "INSERT INTO notices (key, slot, silent, owner, conversation_id, agent, text, "
         "source) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -327,12 +368,13 @@ static const char *const texts[PG_COUNT] = {
 
     /* --- retention ----------------------------------------------------------------------- */
 
-    [PG_USAGE_ENDED] =
-        "INSERT INTO usage (owner, slot, bytes) SELECT t.owner, t.slot, " COST
-        " FROM tasks t" WITH_INPUT "WHERE t.task_key = ? AND t.status >= 2 " USAGE_ADD,
-    [PG_USAGE_FORGET] = "UPDATE usage SET bytes = usage.bytes - f.bytes FROM "
-                        "(SELECT t.owner AS owner, " COST " AS bytes FROM tasks t" WITH_INPUT
-                        "WHERE t.task_key = ? AND t.status >= 2) f WHERE usage.owner = f.owner",
+    [PG_USAGE_ENDED] = "INSERT INTO usage (owner, slot, bytes) SELECT t.owner, t.slot, sum(" COST
+                       ") FROM " THOSE_ENDED " GROUP BY t.owner, t.slot " USAGE_ADD,
+    /* The tasks first: from the usage on, all of every owner's would be looked at. */
+    [PG_USAGE_FORGET] =
+        "WITH f AS MATERIALIZED (SELECT t.owner, sum(" COST ") AS bytes FROM " THOSE_ENDED
+        " GROUP BY t.owner) "
+        "UPDATE usage SET bytes = usage.bytes - f.bytes FROM f WHERE usage.owner = f.owner",
     [PG_USAGE_FORGET_ALL] =
         "UPDATE usage SET bytes = usage.bytes - f.bytes FROM "
         "(SELECT coalesce(sum(" COST "), 0)::bigint AS bytes FROM tasks t" WITH_INPUT
@@ -381,9 +423,9 @@ static const char *const texts[PG_COUNT] = {
         "WITH d AS (DELETE FROM blocks WHERE task_key = ? AND first <= coalesce((SELECT first FROM "
         "blocks WHERE task_key = ?1 ORDER BY first LIMIT 1 OFFSET ? - 1), 9223372036854775807) "
         "RETURNING octet_length(bytes) AS n) SELECT count(*), coalesce(sum(n), 0)::bigint FROM d",
-    [PG_GARBAGE_INPUT] = "DELETE FROM inputs WHERE task_key = ?",
-    [PG_GARBAGE_INBOX] = "DELETE FROM inbox WHERE task_key = ?",
-    [PG_GARBAGE_DONE] = "DELETE FROM garbage WHERE task_key = ?",
+    [PG_GARBAGE_INPUT] = "DELETE FROM inputs WHERE task_key = ANY(?)",
+    [PG_GARBAGE_INBOX] = "DELETE FROM inbox WHERE task_key = ANY(?)",
+    [PG_GARBAGE_DONE] = "DELETE FROM garbage WHERE task_key = ANY(?)",
 
     /* --- the journal --------------------------------------------------------------------- */
 

@@ -38,11 +38,24 @@ enum pg_stmt pg_tree_stmt(enum tree_text what, struct str about)
     UNREACHABLE();
 }
 
+static const struct pg_answers *answers_of(const struct message_tree *t)
+{
+    return &((const struct store_pg *)t->store)->answers;
+}
+
+static bool is_known_question(const struct message_tree *t, struct str id)
+{
+    struct str question;
+    return id.p && pg_answer_question(answers_of(t), &question) && str_eq(question, id);
+}
+
 static int pg_tree_text(struct message_tree *t, enum tree_text what, struct str about,
                         struct str *ret)
 {
     struct pg_call c;
     PGresult *r;
+    if (what == TREE_QUESTION_OF && pg_answer_question(answers_of(t), ret))
+        return STORE_OK;
     pg_tree_begin(t, &c, pg_tree_stmt(what, about));
     pg_text(&c, about);
     if (what == TREE_NEWEST_BELOW)
@@ -57,6 +70,8 @@ static int pg_tree_read_tip(struct message_tree *t)
 {
     struct pg_call c;
     PGresult *r;
+    if (pg_answer_tip(answers_of(t), &t->tip, &t->tip_task))
+        return STORE_OK;
     pg_tree_begin(t, &c, PG_TIP);
     int status = pg_tree_ask(t, &c, &r);
     if (r) {
@@ -82,6 +97,11 @@ static int pg_tree_place(struct message_tree *t, struct str id, struct str *ret_
 {
     struct pg_call c;
     PGresult *r;
+    *ret = is_known_question(t, id);
+    if (*ret) { /* nobody asks where that is */
+        *ret_parent = *ret_behind = STR_NULL;
+        return STORE_OK;
+    }
     pg_tree_begin(t, &c, PG_PLACE);
     pg_text(&c, id);
     int status = pg_tree_ask(t, &c, &r);
@@ -122,6 +142,10 @@ static int pg_tree_siblings(struct message_tree *t, struct str parent_id, struct
 {
     struct pg_call c;
     PGresult *r;
+    if (is_known_question(t, parent_id)) {
+        buf_putstr(ret, t->op->message->message_id);
+        return STORE_OK;
+    }
     pg_tree_begin(t, &c, parent_id.p ? PG_CHILDREN : PG_FIRST_ONES);
     pg_text(&c, parent_id);
     pg_int(&c, MAX_SIBLINGS);

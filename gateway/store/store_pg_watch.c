@@ -145,10 +145,10 @@ static int release_some(struct pg_watch *w)
     uv_mutex_unlock(&w->lock);
     if (!releases)
         return STORE_OK;
-    pg_keys_begin(&keys);
+    pg_ints_begin(&keys);
     for (unsigned i = 0; i < N_SLOTS; i++)
         if (slots_has(&some, i))
-            pg_keys_add(&keys, i);
+            pg_ints_add(&keys, i);
     int status = begin_alive(w);
     if (status == STORE_OK)
         status = pg_number_take(&w->conn, &number);

@@ -56,13 +56,26 @@ static bool has_input(const struct task_record *t)
 #undef R
 #undef T
 
-/* A statement about one number: a key, or a time. */
+/* A statement about one number: a key, or a time … */
 static void put_number(struct store_pg *s, enum pg_stmt stmt, int64_t number)
 {
     struct pg_call c;
     pg_begin(&c, &s->writer, stmt);
     pg_int(&c, number);
     pg_send(&c);
+}
+
+/* … about a list of keys, in which is one. */
+static void put_listed(struct store_pg *s, enum pg_stmt stmt, int64_t key)
+{
+    struct pg_call c;
+    struct buf keys = {0};
+    pg_ints_begin(&keys);
+    pg_ints_add(&keys, key);
+    pg_begin(&c, &s->writer, stmt);
+    pg_array(&c, &keys);
+    pg_send(&c);
+    buf_done(&keys);
 }
 
 static void pg_put_task_new(struct store_pg *s, const struct op *op)
@@ -85,25 +98,20 @@ static void pg_put_task_new(struct store_pg *s, const struct op *op)
         pg_send(&c);
     }
     if (has_ended)
-        put_number(s, PG_USAGE_ENDED, t->key);
+        put_listed(s, PG_USAGE_ENDED, t->key);
 }
 
 static void pg_put_task_set(struct store_pg *s, const struct op *op)
 {
-    bool ends = status_is_terminal(op->state->status);
     struct pg_call c;
-    if (ends)
-        put_number(s, PG_USAGE_FORGET, op->task_key); /* a batch may repeat it */
+    if (status_is_terminal(op->state->status)) {
+        pg_ends_put(&s->ends, op);
+        return;
+    }
     pg_begin(&c, &s->writer, PG_TASK_SET);
     pg_int(&c, op->task_key);
     bind_state(&c, op->state);
     pg_send(&c);
-    if (!ends)
-        return;
-    put_number(s, PG_CONTEXT_GONE, op->task_key);
-    put_number(s, PG_MARK_GONE, op->task_key);
-    put_number(s, PG_NOTES_GONE, op->task_key);
-    put_number(s, PG_USAGE_ENDED, op->task_key);
 }
 
 /* --- lines ------------------------------------------------------------------------------------ */
@@ -384,8 +392,17 @@ static int pg_put(struct store_pg *s, const struct op *op)
 int pg_put_ops(struct store_pg *s, const struct batch *batch)
 {
     int status = STORE_OK;
-    for (size_t i = 0; i < batch->n_ops && status == STORE_OK; i++)
-        status = pg_put(s, &batch->ops[i]);
+    pg_ends_begin(&s->ends);
+    pg_answers_begin(&s->answers, batch);
+    for (size_t i = 0; i < batch->n_ops && status == STORE_OK; i++) {
+        pg_ends_before(s, &batch->ops[i]);
+        status = pg_answers_look(s, batch, i);
+        if (status == STORE_OK)
+            status = pg_put(s, &batch->ops[i]);
+    }
+    pg_answers_end(&s->answers);
+    if (status == STORE_OK) /* otherwise the transaction is over */
+        pg_ends_send(s);
     return status;
 }
 
@@ -447,7 +464,7 @@ static int pg_collect_task(struct store_pg *s, const struct pg_garbage *g, int64
         return status;
     size_t n = *budget <= 0 ? 0 : g->keeps_record ? 1 : countof(rest); /* 0: there may be more */
     for (size_t i = 0; i < n; i++)
-        put_number(s, rest[i], g->task_key);
+        put_listed(s, rest[i], g->task_key);
     return pg_flush(&s->writer, NULL, NULL);
 }
 

@@ -151,6 +151,53 @@ static void test_usage_counts_blocks_and_ended_records(void **state)
     assert_int_equal(usage_of(f, "p"), p);
 }
 
+/* As after a takeover: in no order, some of them twice, beside other changes of theirs. */
+static void test_ends_of_many_tasks_in_one_batch(void **state)
+{
+    struct fixture *f = *state;
+    struct task_state end = {.status = STATUS_FAILED,
+                             .first = 1,
+                             .head = 2,
+                             .completed_at = 9,
+                             .output = STR("the end")};
+    for (int64_t key = 1; key <= 4; key++) {
+        put_task(f, key, key % 2 ? "o" : "p", "c", id_of[key]);
+        put_mark(f, key, 5);
+        put_note(f, key, 1, 1, "note");
+        put_seal(f, key, 1, 1);
+    }
+    commit(f);
+    put_state(f, 3, (struct task_state){.status = STATUS_RUNNING, .first = 1, .started_at = 8});
+    put_state(f, 3, end);
+    put_ack(f, "o", "c", id_of[3]);
+    put_lines(f, 3, 2, 2);
+    put_state(f, 1, end);
+    put_conversation(f, "o", "c", NULL, false, 9);
+    put_state(f, 4, end);
+    put_events_remove(f, 4, "p", bytes_of(4, 1, 1));
+    end.output = STR("the very end");
+    put_state(f, 1, end);
+    put_seal(f, 1, 2, 2);
+    put_state(f, 2, end);
+    commit(f);
+    kit_reopen(f);
+    const int64_t longer = 2 * 5; /* "the very end" */
+    assert_int_equal(usage_of(f, "o"), 2 * COST + longer + bytes_of(1, 1, 2) + bytes_of(3, 1, 1));
+    assert_int_equal(usage_of(f, "p"), 2 * COST + longer + bytes_of(2, 1, 1));
+    assert_int_equal(ask(f, (struct query){.kind = QUERY_LIVE})->n_tasks, 0);
+    const struct answer *a = ask(f, about_task("o", "c", id_of[1]));
+    assert_int_equal(a->tasks[0].state.status, STATUS_FAILED);
+    assert_str(a->tasks[0].state.output, "the very end");
+    a = ask(f, about_task("o", "c", id_of[3]));
+    assert_str(a->tasks[0].state.output, "the end");
+    assert_true(a->tasks[0].state.acked);
+    assert_int_equal(a->tasks[0].state.started_at, 0); /* the later state counts, as a whole */
+    a = ask(f, about_task("p", "c", id_of[4]));
+    assert_int_equal(a->tasks[0].state.first, 3);
+    for (int64_t key = 1; key <= 4; key++)
+        assert_int_equal(ask(f, (struct query){.kind = QUERY_NOTES, .task_key = key})->n_blocks, 0);
+}
+
 static void test_removed_events_leave_the_record(void **state)
 {
     struct fixture *f = *state;
@@ -289,6 +336,7 @@ int main(void)
         EACH(test_task_that_is_new_and_has_ended),
         EACH(test_ended_tasks_are_found_by_age_and_owner),
         EACH(test_usage_counts_blocks_and_ended_records),
+        EACH(test_ends_of_many_tasks_in_one_batch),
         EACH(test_removed_events_leave_the_record),
         EACH(test_removed_events_do_not_come_back_with_a_start),
         EACH(test_removed_task_takes_its_own_and_nothing_else),

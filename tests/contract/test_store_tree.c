@@ -6,8 +6,9 @@
 
 /* A message of the task; role ROLE_USER is its question. */
 /* NOLINTNEXTLINE(readability-function-size): a place has so many parts */
-static void say_at(struct fixture *f, enum message_place place, const char *parent,
-                   const char *behind, enum message_role role, const char *id, const char *task)
+static void say_in(struct fixture *f, const char *conversation, enum message_place place,
+                   const char *parent, const char *behind, enum message_role role, const char *id,
+                   const char *task)
 {
     struct message_record m = {.message_id = str_of(id),
                                .parent_id = str_of(parent),
@@ -18,9 +19,16 @@ static void say_at(struct fixture *f, enum message_place place, const char *pare
                                .created_at = 70 + (id[1] - '0')};
     batch_put(f->batch, &(struct op){.kind = OP_MESSAGE,
                                      .owner = STR(O),
-                                     .conversation_id = STR(C),
+                                     .conversation_id = str_of(conversation),
                                      .message = &m,
                                      .place = place});
+}
+
+/* NOLINTNEXTLINE(readability-function-size) */
+static void say_at(struct fixture *f, enum message_place place, const char *parent,
+                   const char *behind, enum message_role role, const char *id, const char *task)
+{
+    say_in(f, C, place, parent, behind, role, id, task);
 }
 
 static void asks(struct fixture *f, const char *id, const char *task)
@@ -317,6 +325,74 @@ static void test_placed_says_where_it_went(void **state)
     f->batch = batch_new();
 }
 
+static void asks_in(struct fixture *f, const char *conversation, const char *id, const char *task)
+{
+    say_in(f, conversation, PLACE_TIP, NULL, NULL, ROLE_USER, id, task);
+}
+
+static void says_in(struct fixture *f, const char *conversation, const char *id, const char *task)
+{
+    say_in(f, conversation, PLACE_ANSWER, NULL, NULL, ROLE_ASSISTANT, id, task);
+}
+
+static void assert_path_in(struct fixture *f, const char *conversation, const char *path)
+{
+    struct query q = path_query();
+    q.conversation_id = str_of(conversation);
+    assert_string_equal(path_of(f, q), path);
+}
+
+/* A batch may have thousands, of which each is placed as if it were alone: in a conversation where
+ * its question is the tip; where another one waits behind it; where the question comes in the same
+ * batch, or a further message; where there is an answer; where there is no question. */
+static void test_answers_of_many_conversations_in_one_batch(void **state)
+{
+    struct fixture *f = *state;
+    asks_in(f, "c1", "m1", "t1");
+    asks_in(f, "c2", "m1", "t2");
+    asks_in(f, "c2", "m2", "t3");
+    asks_in(f, "c4", "m1", "t5");
+    asks_in(f, "c5", "m1", "t6");
+    says_in(f, "c5", "m2", "t6");
+    asks_in(f, "c7", "m1", "t10");
+    struct task_record again = task_of(7, O, "c5", "t7");
+    again.question_id = STR("m1");
+    put_record(f, again);
+    commit(f);
+    says_in(f, "c1", "m2", "t1");
+    says_in(f, "c2", "m3", "t2");
+    asks_in(f, "c3", "m1", "t4");
+    says_in(f, "c3", "m2", "t4");
+    says_in(f, "c4", "m2", "t5");
+    asks_in(f, "c4", "m3", "t8");
+    says_in(f, "c5", "m3", "t7");
+    says_in(f, "c6", "m1", "t9");
+    asks_in(f, "c7", "m2", "t11");
+    says_in(f, "c7", "m3", "t10");
+    assert_int_equal(f->ops->commit(f->store, f->batch), STORE_OK);
+    const struct placed *p = f->batch->ops[0].placed;
+    assert_str(p->parent_id, "m1");
+    assert_null(p->siblings.p);
+    assert_str(p->tip, "m2");
+    assert_null(p->tip_task.p);
+    p = f->batch->ops[1].placed;
+    assert_str(p->parent_id, "m1");
+    assert_str(p->tip, "m2");
+    assert_str(p->tip_task, "t3");
+    p = f->batch->ops[6].placed;
+    assert_str(p->siblings, "m2 m3");
+    batch_free(f->batch);
+    f->batch = batch_new();
+    kit_reopen(f);
+    assert_path_in(f, "c1", "m1 m2");
+    assert_path_in(f, "c2", "m1 m3 m2 | t3");
+    assert_path_in(f, "c3", "m1 m2");
+    assert_path_in(f, "c4", "m1 m2 m3 | t8");
+    assert_path_in(f, "c5", "m1 m2(m2 m3)");
+    assert_path_in(f, "c6", "m1");
+    assert_path_in(f, "c7", "m1 m3 m2 | t11");
+}
+
 /* --- paths and turns -------------------------------------------------------------------------- */
 
 static void test_path_begins_where_it_is_asked_to(void **state)
@@ -494,6 +570,7 @@ int main(void)
         EACH(test_branch_that_ends_with_a_question_has_its_newest_task),
         EACH(test_what_does_not_exist_means_the_tip),
         EACH(test_placed_says_where_it_went),
+        EACH(test_answers_of_many_conversations_in_one_batch),
         EACH(test_path_begins_where_it_is_asked_to),
         EACH(test_turn_of_a_message_or_a_task),
         EACH(test_removed_turn_leaves_its_branches_under_what_was_before),
