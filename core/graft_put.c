@@ -128,7 +128,7 @@ static void graft_put_task(struct graft *g, struct graft_task *t, const struct g
     const struct task_record *known = t->known == GRAFT_NONE ? NULL : &g->known[t->known];
     const struct graft_message *q = &g->messages[t->question];
     const struct graft_message *from = t->is_again ? &g->messages[t->answer] : q;
-    struct task_record r = {.key = h->next_key++,
+    struct task_record r = {.key = hub_new_key(h),
                             .type = q->record.role == ROLE_SYSTEM ? TYPE_NOTICE : TYPE_CHAT,
                             .created_at = from->record.created_at,
                             .owner = str_of(at->to->owner->name),

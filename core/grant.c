@@ -94,7 +94,7 @@ struct grant *grant_add(struct hub *h, struct owner *owner, struct str conversat
     struct grant *g = grant_new(h, owner, conversation_id, id, json);
     struct buf body = {0};
     g->expires_at = expires_at;
-    g->key = h->next_key++;
+    g->key = hub_new_key(h);
     buf_putc(&body, '{');
     js_put_field(&body, "owner", str_of(owner->name));
     js_put_raw(&body, "grant", json);

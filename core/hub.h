@@ -265,6 +265,10 @@ void hub_leave(struct hub *h, const struct slots *slots);
 /* The store has lost what it had committed, at that epoch: numbers of events that clients have from
  * before may have been given again, in tasks whose keys are older.  range: for new keys. */
 void hub_rewound(struct hub *h, int64_t epoch, int64_t range);
+/* The key of a new record.  Nodes that share a store have ranges of 2^32; one that has used half of
+ * its own wants another (hub_rewound). */
+int64_t hub_new_key(struct hub *h);
+bool hub_wants_range(const struct hub *h);
 /* For queries of all owners; NULL: all slots. */
 static inline const struct slots *hub_slots(const struct hub *h)
 {

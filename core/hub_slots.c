@@ -4,6 +4,9 @@
 #include "core/schedule.h"
 #include "core/task_parts.h"
 
+#define RANGE_BITS 32
+#define RANGE_HALF ((uint64_t)1 << (RANGE_BITS - 1))
+
 struct walk {
     struct hub *hub;
     struct slots busy;
@@ -158,6 +161,22 @@ void hub_leave(struct hub *h, const struct slots *slots)
 void hub_rewound(struct hub *h, int64_t epoch, int64_t range)
 {
     h->epoch = epoch > h->epoch ? epoch : h->epoch;
-    if (range > h->next_key >> 32)
-        h->next_key = range << 32 | 1;
+    if (range > h->next_key >> RANGE_BITS)
+        h->next_key = range << RANGE_BITS | 1;
+}
+
+static uint64_t place_in_range(const struct hub *h)
+{
+    return (uint64_t)h->next_key & (2 * RANGE_HALF - 1);
+}
+
+int64_t hub_new_key(struct hub *h)
+{
+    ASSERT(!h->o.shared || place_in_range(h) > 0); /* this one would be a neighbour's */
+    return h->next_key++;
+}
+
+bool hub_wants_range(const struct hub *h)
+{
+    return place_in_range(h) >= RANGE_HALF;
 }

@@ -180,7 +180,7 @@ static void on_key(void *arg, int status, struct answer *answer)
         notice_source_end(t, STORE_NOT_FOUND, 0);
         return;
     }
-    int64_t notice_key = h->next_key++;
+    int64_t notice_key = hub_new_key(h);
     stage(h, c, &t->source, notice_key, str_of(t->request_key));
     notice_source_end(t, 0, notice_key);
 }

@@ -35,7 +35,7 @@ void outbox_put(struct hub *h, struct str owner, struct str hook, struct str bod
 {
     char id[TASK_ID_LEN + 1];
     hub_new_id(h, id);
-    struct outbox_record entry = {.key = h->next_key++,
+    struct outbox_record entry = {.key = hub_new_key(h),
                                   .hook = hook,
                                   .id = str_of(id),
                                   .at = h->clock.wall_ms,

@@ -142,7 +142,7 @@ static void schedule_stage(struct schedule *s)
     buf_putc(&body, '}');
     if (s->key)
         outbox_take(h, s->key);
-    s->key = h->next_key++;
+    s->key = hub_new_key(h);
     struct outbox_record row = {.key = s->key,
                                 .hook = STR(OUTBOX_SCHEDULES),
                                 .id = str_of(s->id),

@@ -161,7 +161,7 @@ struct task *task_create(struct hub *h, const struct task_plan *plan)
     hub_new_id(h, id);
     t->staged = t->shown = (struct live_state){.status = STATUS_PENDING, .progress = -1};
     t->stream = hub_add_stream(h, str_of(plan->owner->name), str_of(plan->conversation->id),
-                               (struct str){id, TASK_ID_LEN}, h->next_key++);
+                               (struct str){id, TASK_ID_LEN}, hub_new_key(h));
     t->stream->task = t;
     if (h->o.chain_digest)
         t->stream->chain = chain_new(h->o.chain_digest);

@@ -82,7 +82,7 @@ const char *task_add_hook(struct task *t, struct str id, struct str json, const 
         hub_new_id(t->hub, made);
         id = str_of(made);
     }
-    struct task_hook *hook = hook_keep(t, t->hub->next_key++, id, json);
+    struct task_hook *hook = hook_keep(t, hub_new_key(t->hub), id, json);
     hook_stage(t, hook);
     if (old)
         hook_take(t, old);

@@ -14,6 +14,7 @@
 #include "gateway/base/log.h"
 #include "gateway/store/store_pg.h"
 
+#define CLOCK_OFF_MS 2000
 #define CLOSING_TICK_MS 20
 #define CLOSING_MS 10000 /* a slot that is not idle by then is served again */
 #define CLOSING_AGAIN_MS 30000
@@ -31,7 +32,7 @@ struct cluster {
     msec_t closing_since, closes_after;
     uv_timer_t tick;      /* runs while some are closing */
     struct slots leaving; /* left, and not released yet */
-    bool started, begun, restores, leaves, stopped;
+    bool started, begun, restores, leaves, stopped, clock_is_off;
     struct waiter staged; /* before leaving ones may be released */
     int64_t us;
     struct list watchers;
@@ -217,12 +218,14 @@ static void leave_some(struct cluster *c)
 
 /* --- the view --------------------------------------------------------------------------------- */
 
-/* Also while nothing was restored yet, so that the first restore has all. */
-static void take_slots(struct cluster *c)
+/* Also while nothing was restored yet, so that the first restore has all.  A slot that leaves, and
+ * is ours by a newer claim, has left and come back between two views.  before: NULL for none. */
+static void take_slots(struct cluster *c, const struct store_view *before)
 {
     for (unsigned i = 0; i < N_SLOTS; i++) {
         bool mine = c->view.home[i] == c->us;
-        if (!mine && slots_has(&c->leaving, i))
+        bool again = before && c->view.moved[i] > before->moved[i];
+        if ((!mine || again) && slots_has(&c->leaving, i))
             slots_take(&c->leaving, i);
         if (!mine) {
             slots_take(&c->ours, i);
@@ -270,6 +273,19 @@ static void agree(struct cluster *c)
         store_pg_release(c->pg, &c->leaving);
 }
 
+/* No lease and no order depends on it, but times that somebody names count by this clock. */
+static void look_at_clock(struct cluster *c)
+{
+    int64_t ms = c->view.clock_off_ms;
+    bool is_off = ms > CLOCK_OFF_MS || ms < -CLOCK_OFF_MS;
+    if (is_off && !c->clock_is_off)
+        log_event(LEVEL_ERROR, "cluster", "clock_is_off", LOG_INT("ms", ms),
+                  LOG_TEXT("why", "this machine's clock and the server's differ"));
+    else if (!is_off && c->clock_is_off)
+        log_event(LEVEL_INFO, "cluster", "clock_is_right");
+    c->clock_is_off = is_off;
+}
+
 static void on_view(uv_async_t *async)
 {
     struct cluster *c = container_of(async, struct cluster, async);
@@ -280,12 +296,15 @@ static void on_view(uv_async_t *async)
     before = xalloc(sizeof *before);
     *before = c->view;
     store_pg_view(c->pg, &c->view);
+    look_at_clock(c);
     hub_rewound(c->hub, c->view.epoch, c->view.range);
+    if (hub_wants_range(c->hub))
+        store_pg_want_range(c->pg);
+    bool other = is_other(before, &c->view);
+    take_slots(c, before);
+    free(before);
     if (c->view.agreed)
         agree(c);
-    bool other = is_other(before, &c->view);
-    free(before);
-    take_slots(c);
     if (other) {
         cluster_tell(c);
         close_strays(c);
@@ -335,7 +354,7 @@ struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *
     ASSERT(uv_timer_init(loop, &c->tick) == 0);
     store_pg_watch(pg, on_changed, c);
     store_pg_view(pg, &c->view);
-    take_slots(c);
+    take_slots(c, NULL);
     return c;
 }
 

@@ -32,9 +32,10 @@ struct store_view {
     int64_t home[N_SLOTS];      /* an incarnation; 0: nobody's */
     int64_t moved[N_SLOTS];     /* the tenure; 0: there was none yet */
     char newest_id[32];         /* of any record, when slots last became ours */
-    int64_t epoch;   /* the number of the last time when committed batches were lost; 0: never */
-    int64_t range;   /* ours since then, for keys; 0: none */
-    uint64_t agreed; /* all nodes have said what they had on the server before; 0: not yet */
+    int64_t epoch; /* the number of the last time when committed batches were lost; 0: never */
+    int64_t range; /* ours since then, for keys; 0: none */
+    int64_t clock_off_ms; /* this machine's against the server's: above 0, it is ahead */
+    uint64_t agreed;      /* all nodes have said what they had on the server before; 0: not yet */
 };
 
 /* How many slots are to be that node's, all nodes alike: 0 for one that does not live. */

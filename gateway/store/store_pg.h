@@ -75,6 +75,8 @@ uint64_t store_pg_takeovers(const struct store_pg *store);
 void store_pg_advertise(struct store_pg *store, const char *address);
 /* This node is to have no more slots, and gives away those that it has. */
 void store_pg_leave(struct store_pg *store);
+/* The view is to have another range for keys. */
+void store_pg_want_range(struct store_pg *store);
 /* Slots in which nothing is staged, nor will be: they become nobody's with the next sign of life,
  * which the view shows. */
 void store_pg_release(struct store_pg *store, const struct slots *slots);

@@ -390,3 +390,8 @@ int pg_backend_end(struct store_pg *s, int pid)
 {
     return pg_backends_end(&s->writer, s->name, pid);
 }
+
+void store_pg_want_range(struct store_pg *store)
+{
+    atomic_store(&store->wants_range, true);
+}

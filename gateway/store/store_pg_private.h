@@ -391,6 +391,7 @@ struct store_pg {
     int64_t asks_since;            /* by pg_boot_ms */
     int64_t claimed,
         claimed_slot;           /* number of our newest claim, and one of its slots; under lock */
+    atomic_bool wants_range;    /* for keys */
     atomic_bool suspects;       /* somebody else met another server: the writer connects again */
     struct pg_watch *watch;     /* NULL: idle gives the signs of life */
     _Atomic int64_t beat_at;    /* by pg_boot_ms: when the last one that worked was sent */

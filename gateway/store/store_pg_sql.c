@@ -178,7 +178,8 @@ static const char *const texts[PG_COUNT] = {
         "- 1735689600) AS number FROM cluster) n",
     [PG_NODES] =
         "SELECT n.incarnation, n.node, n.place, n.newest_id, b.beat, n.state, n.life, n.link, "
-        "n.version, (SELECT store_epoch FROM cluster), n.history FROM nodes n JOIN beats b ON b.incarnation = n.incarnation "
+        "n.version, (SELECT store_epoch FROM cluster), n.history, " NOW_MS
+        " FROM nodes n JOIN beats b ON b.incarnation = n.incarnation "
         "ORDER BY n.incarnation LIMIT 65",
     [PG_NODE_DEAD] = "UPDATE nodes SET state = 2 WHERE incarnation = ? AND state < 2 "
                      "RETURNING (history NOT IN ('', ?))::int",

@@ -1,5 +1,6 @@
 /* The nodes and the slots, as the tables have them. */
 #include <stdio.h>
+#include <time.h>
 
 #include "gateway/store/store_pg_private.h"
 
@@ -8,14 +9,27 @@ static void copy_text(char *to, size_t bytes, struct str from)
     snprintf(to, bytes, "%.*s", (int)(from.n < bytes ? from.n : bytes - 1), from.p ? from.p : "");
 }
 
+static int64_t wall_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
 static int view_nodes(struct pg_conn *conn, struct store_view *v, char names[STORE_NODES_MAX][48])
 {
     struct pg_call c;
     PGresult *r;
+    int64_t asked = wall_ms();
     pg_begin(&c, conn, PG_NODES);
     int status = pg_ask(&c, &r);
+    int64_t told = wall_ms();
     int n = status == STORE_OK ? PQntuples(r) : 0;
     v->n = 0;
+    if (n > 0) { /* however long the answer took, its clock stood between the two */
+        int64_t theirs = pg_col_int(r, 0, 11);
+        v->clock_off_ms = asked > theirs ? asked - theirs : told < theirs ? told - theirs : 0;
+    }
     for (int i = 0; i < n && v->n < STORE_NODES_MAX; i++) {
         struct str life = pg_col(r, i, 6);
         v->epoch = pg_col_int(r, i, 9) > 1 ? pg_col_int(r, i, 9) : 0; /* 1: as it was made */

@@ -173,9 +173,9 @@ static int end_node(struct pg_watch *w, const struct watched *x)
 {
     struct pg_call c;
     PGresult *r;
-    int status = pg_run_plain(&w->conn, PG_BEGIN);
+    int status = begin_alive(w); /* of two that would end each other, one does */
     if (status < 0)
-        return status;
+        return end_either(w, status);
     pg_begin(&c, &w->conn, PG_NODE_DEAD);
     pg_int(&c, x->incarnation);
     pg_text(&c, str_of(w->history));
@@ -209,8 +209,7 @@ static int take_over(struct pg_watch *w, const struct watched *x, const char *na
     atomic_fetch_add(&w->n_takeovers, 1);
     log_event(LEVEL_WARN, "cluster", "taken_over", LOG_TEXT("node", node->name),
               LOG_INT("incarnation", x->incarnation));
-    node->state = NODE_DEAD;
-    return STORE_OK;
+    return pg_view_read(&w->conn, &w->now, w->names, &w->last_moved); /* with the epoch */
 }
 
 static struct watched *watched_of(struct pg_watch *w, int64_t incarnation)
@@ -251,10 +250,9 @@ static int watch_judge(struct pg_watch *w)
     watch_those(w);
     for (size_t i = 0; i < w->n_watched && status == STORE_OK; i++) {
         const struct watched *x = &w->watched[i];
-        if (pg_boot_ms() - x->since < pg_lease_ms(w->s))
-            continue;
-        size_t at = (size_t)(node_of(w, x->incarnation) - w->now.nodes);
-        status = take_over(w, x, w->names[at]);
+        const struct store_node *node = node_of(w, x->incarnation);
+        if (node && pg_boot_ms() - x->since >= pg_lease_ms(w->s))
+            status = take_over(w, x, w->names[node - w->now.nodes]);
     }
     return status;
 }
@@ -341,7 +339,8 @@ static int tell_others(struct pg_watch *w)
 /* Tasks that are begun from now on have keys above the epoch. */
 static int take_range(struct pg_watch *w)
 {
-    if (w->now.epoch <= w->now.range || w->now.epoch <= w->s->incarnation)
+    bool rewound = w->now.epoch > w->now.range && w->now.epoch > w->s->incarnation;
+    if (!atomic_exchange(&w->s->wants_range, false) && !rewound)
         return STORE_OK;
     return pg_number_take(&w->conn, &w->now.range);
 }
@@ -438,7 +437,8 @@ static int round_within(struct pg_watch *w)
         s->beat_at = sent;
     if (sent - w->round_at > 2 * interval(w))
         watch_anew(w);
-    status = pg_view_read(&w->conn, &w->now, w->names, &w->last_moved);
+    if (known) /* what was known on the server before is compared with this one first */
+        status = pg_view_read(&w->conn, &w->now, w->names, &w->last_moved);
     if (status == STORE_OK && known)
         status = ask_agreed(w);
     if (status == STORE_OK && known)

@@ -115,6 +115,11 @@ void store_pg_leave(struct store_pg *store)
     (void)store;
 }
 
+void store_pg_want_range(struct store_pg *store)
+{
+    (void)store;
+}
+
 void store_pg_release(struct store_pg *store, const struct slots *slots)
 {
     (void)store;

@@ -296,6 +296,185 @@ static void test_released_slots_go_to_the_poor(void **state)
     store_pg_ops.close(two);
 }
 
+/* --- at one instant --------------------------------------------------------------------------- */
+
+static PGconn *session(const char *sql)
+{
+    PGconn *pg = PQconnectdb(pg_kit_url());
+    if (PQstatus(pg) != CONNECTION_OK)
+        fail_msg("%s", PQerrorMessage(pg));
+    PQclear(PQexec(pg, sql));
+    return pg;
+}
+
+/* Somebody waits for what that session holds. */
+static void wait_behind(PGconn *pg)
+{
+    char sql[128];
+    snprintf(sql, sizeof sql,
+             "SELECT count(*) > 0 FROM pg_stat_activity WHERE %d = ANY (pg_blocking_pids(pid))",
+             PQbackendPID(pg));
+    wait_for(sql, "t");
+}
+
+/* A statement of a node's, which has to wait. */
+struct waiting {
+    struct store_pg *s;
+    int64_t incarnation, beat; /* 0: its own sign of life; else that one's end */
+    int status, rows;
+};
+
+static void waiting_run(void *arg)
+{
+    struct waiting *w = arg;
+    struct pg_call c;
+    PGresult *r;
+    if (w->incarnation == 0) {
+        w->status = pg_beat_on(w->s, &w->s->writer);
+        return;
+    }
+    pg_begin(&c, &w->s->writer, PG_BEAT_DEAD);
+    pg_int(&c, w->incarnation);
+    pg_int(&c, w->beat);
+    w->status = pg_ask(&c, &r);
+    w->rows = PQntuples(r);
+    PQclear(r);
+}
+
+/* The statement is begun while a session holds the row, by the SQL; it goes on behind that. */
+static void begin_behind(struct waiting *w, const char *sql)
+{
+    uv_thread_t thread;
+    PGconn *first = session(sql);
+    assert_int_equal(uv_thread_create(&thread, waiting_run, w), 0);
+    wait_behind(first);
+    PQclear(PQexec(first, "COMMIT"));
+    PQfinish(first);
+    uv_thread_join(&thread);
+}
+
+static void test_takeover_behind_a_renewal_finds_another_beat(void **state)
+{
+    struct fixture *f = *state;
+    struct store_pg *two = open_node("two");
+    char sql[128];
+    struct waiting w = {.s = two, .incarnation = node_of(f)->incarnation};
+    snprintf(sql, sizeof sql, "BEGIN; UPDATE beats SET beat = beat + 1 WHERE incarnation = %lld",
+             (long long)w.incarnation);
+    begin_behind(&w, sql);
+    assert_int_equal(w.status, STORE_OK);
+    assert_int_equal(w.rows, 0);
+    store_pg_ops.close(two);
+}
+
+static void test_renewal_behind_a_takeover_is_too_late(void **state)
+{
+    struct fixture *f = *state;
+    char sql[128];
+    struct waiting w = {.s = node_of(f)};
+    snprintf(sql, sizeof sql, "BEGIN; UPDATE beats SET dead = 1 WHERE incarnation = %lld",
+             (long long)w.s->incarnation);
+    begin_behind(&w, sql);
+    assert_int_equal(w.status, STORE_FENCED);
+    assert_true(store_pg_is_fenced(w.s));
+}
+
+/* Takeovers stop at a gate, with the dead one's row locked; the session holds it. */
+static PGconn *close_gate(void)
+{
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+             "IF current_setting('application_name') LIKE 'holdfast/%%' THEN "
+             "PERFORM pg_advisory_xact_lock(%ld); END IF; RETURN NEW; END $$;"
+             "CREATE TRIGGER gate BEFORE UPDATE ON nodes FOR EACH ROW "
+             "WHEN (NEW.state = 2 AND OLD.state < 2) EXECUTE FUNCTION gate()",
+             (long)getpid());
+    pg_kit_sql(sql);
+    snprintf(sql, sizeof sql, "SELECT pg_advisory_lock(%ld)", (long)getpid());
+    return session(sql);
+}
+
+/* Two ends one, and one, in a session that does as store_pg_watch.c, two.  alive: it gives a sign
+ * of life of its own first, which makes a ring of the two: the server ends one of them. */
+static void end_each_other(struct fixture *f, bool alive)
+{
+    struct store_pg *one = node_of(f), *two = open_node("two");
+    PGconn *gate = close_gate(), *taker;
+    char sql[320], beat[24];
+    one->fenced = true; /* its own thread does nothing: what the session does is one's */
+    store_pg_watch(two, turns, two);
+    wait_behind(gate);
+    snprintf(sql, sizeof sql, "SELECT beat FROM beats WHERE incarnation = %lld",
+             (long long)two->incarnation);
+    snprintf(beat, sizeof beat, "%s", pg_kit_sql(sql));
+    snprintf(sql, sizeof sql,
+             "BEGIN; UPDATE beats SET beat = beat + %d WHERE incarnation = %lld "
+             "AND %d = 1; UPDATE nodes SET state = 2 WHERE incarnation = %lld",
+             alive, (long long)one->incarnation, alive, (long long)two->incarnation);
+    taker = session(sql);
+    snprintf(sql, sizeof sql,
+             "UPDATE beats SET dead = 1 WHERE incarnation = %lld AND beat = %s "
+             "AND dead = 0 RETURNING 1",
+             (long long)two->incarnation, beat);
+    assert_int_equal(PQsendQuery(taker, sql), 1);
+    if (alive)
+        uv_sleep(100); /* either may be the one that closes the ring */
+    PQfinish(gate);
+    PGresult *r = PQgetResult(taker);
+    bool won = PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) == 1;
+    PQclear(r);
+    assert_null(PQgetResult(taker));
+    PQclear(PQexec(taker, won ? "COMMIT" : "ROLLBACK"));
+    PQfinish(taker);
+    wait_for("SELECT count(*) FROM nodes WHERE state < 2", "1");
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM nodes WHERE state < 2 AND incarnation = %lld",
+             (long long)(won ? one : two)->incarnation);
+    assert_string_equal(pg_kit_sql(sql), "1");
+    for (int i = 0; won && i < 6000 && !store_pg_is_fenced(two); i++)
+        uv_sleep(10);
+    assert_true(store_pg_is_fenced(two) == won);
+    store_pg_ops.close(two);
+    pg_kit_sql("DROP TRIGGER gate ON nodes; DROP FUNCTION gate()");
+}
+
+static void test_taker_at_work_is_not_ended(void **state)
+{
+    end_each_other(*state, false);
+}
+
+static void test_two_takers_of_each_other_one_dies(void **state)
+{
+    end_each_other(*state, true);
+}
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+/* The view's range, when it is another one than that. */
+static int64_t other_range(struct store_pg *s, int64_t range)
+{
+    struct store_view *v = xcalloc(sizeof *v);
+    for (int i = 0; i < 6000 && v->range <= range; i++) {
+        uv_sleep(10);
+        store_pg_view(s, v);
+    }
+    range = v->range;
+    free(v);
+    return range;
+}
+
+static void test_range_is_another_one_when_it_is_wanted(void **state)
+{
+    struct fixture *f = *state;
+    store_pg_watch(node_of(f), turns, node_of(f));
+    store_pg_want_range(node_of(f));
+    int64_t first = other_range(node_of(f), 0);
+    assert_true(first > node_of(f)->incarnation);
+    store_pg_want_range(node_of(f));
+    assert_true(other_range(node_of(f), first) > first);
+    assert_string_equal(pg_kit_sql("SELECT last_number > incarnation FROM cluster, nodes"), "t");
+}
+
 // clang-format off
 #define TEST(test) {#test, test, setup, each_teardown, "postgres"}
 // clang-format on
@@ -313,6 +492,11 @@ int main(void)
         TEST(test_loop_that_hangs_is_taken_over),
         TEST(test_held_row_does_not_stop_a_takeover),
         TEST(test_released_slots_go_to_the_poor),
+        TEST(test_takeover_behind_a_renewal_finds_another_beat),
+        TEST(test_renewal_behind_a_takeover_is_too_late),
+        TEST(test_taker_at_work_is_not_ended),
+        TEST(test_two_takers_of_each_other_one_dies),
+        TEST(test_range_is_another_one_when_it_is_wanted),
     };
     return kit_run_all(tests, countof(tests));
 }

@@ -64,7 +64,9 @@ static void meet_another(struct store_pg *s)
 {
     char sql[128];
     pg_conn_close(&s->writer);
+    uv_mutex_lock(&s->lock);
     snprintf(s->history, sizeof s->history, "before");
+    uv_mutex_unlock(&s->lock);
     snprintf(sql, sizeof sql, "UPDATE nodes SET history = 'before' WHERE incarnation = %lld",
              (long long)s->incarnation);
     pg_kit_sql(sql);
@@ -354,6 +356,46 @@ static void test_whoever_is_silent_is_taken_over_and_raises_it(void **state)
     assert_int_equal(commit_as(f, 2), STORE_OK);
 }
 
+static atomic_uint n_rounds;
+
+static void counts(void *arg)
+{
+    store_pg_turned(arg);
+    atomic_fetch_add(&n_rounds, 1);
+}
+
+static void wait_for_nodes(struct store_pg *s, size_t n)
+{
+    struct store_view *v = xcalloc(sizeof *v);
+    for (int i = 0; i < 6000 && v->n != n; i++, uv_sleep(10))
+        store_pg_view(s, v);
+    assert_int_equal(v->n, n);
+    free(v);
+}
+
+/* A node that joined in what was lost, and is gone as well: whoever knew of it says so, though the
+ * thread that watches has met the new server before the one that commits. */
+static void test_what_was_known_is_compared_first(void **state)
+{
+    struct fixture *f = *state;
+    struct store_pg *two = open_redo("two", 1 << 20);
+    begin(f);
+    store_pg_watch(two, turns, two);
+    store_pg_watch(store_of(f), counts, f->store);
+    wait_for_nodes(store_of(f), 2);
+    meet_another(store_of(f));
+    crash(two);
+    pg_kit_sql("DELETE FROM beats WHERE incarnation <> (SELECT min(incarnation) FROM nodes);"
+               "DELETE FROM nodes WHERE incarnation <> (SELECT min(incarnation) FROM nodes)");
+    unsigned seen = atomic_load(&n_rounds);
+    for (int i = 0; i < 6000 && atomic_load(&n_rounds) < seen + 3; i++)
+        uv_sleep(10);
+    put_lines(f, 7, 4, 4);
+    put_numbered(f, 2);
+    assert_int_equal(f->ops->commit(f->store, f->batch), STORE_BUSY); /* the others are asked */
+    assert_string_equal(epoch(), "t");
+}
+
 static bool claim_is_noted(struct store_pg *s)
 {
     uv_mutex_lock(&s->lock);
@@ -414,6 +456,7 @@ int main(void)
         TEST(test_taken_over_meanwhile_is_no_loss),
         TEST(test_each_waits_for_the_others),
         TEST(test_whoever_is_silent_is_taken_over_and_raises_it),
+        TEST(test_what_was_known_is_compared_first),
         TEST(test_lost_claim_raises_the_epoch),
         TEST(test_start_in_its_place_raises_the_epoch),
     };

@@ -75,8 +75,11 @@ static void ask(struct node *n)
         raise_epoch();
     memset(n->seen, 0, sizeof n->seen); /* it begins to watch anew */
     row->server = w.t.server = w.server;
-    if (n->kit.hub.epoch > w.t.epoch) /* raised in what was lost */
+    if (n->kit.hub.epoch > w.t.epoch) { /* raised in what was lost */
         w.t.epoch = n->kit.hub.epoch;
+        w.t.n_before = w.n_before;
+    }
+    tell_epoch(n);
     for (unsigned i = 0; i < OWNERS; i++) /* a release that was lost */
         if (w.t.home[i] == n->incarnation && !n->mine[i] && !n->goes[i]) {
             n->mine[i] = n->comes[i] = true;
@@ -91,7 +94,7 @@ static void ask_others(struct node *n)
     n->sure = true;
     if (w.t.epoch > n->range)
         n->range = ++w.number;
-    hub_rewound(&n->kit.hub, w.t.epoch, n->range);
+    tell_epoch(n);
 }
 
 /* The standby has all up to here. */
@@ -110,6 +113,10 @@ static void fail_over(void)
     w.raised_before = w.raised;
     w.server++;
     w.t = w.copy;
+    /* One that was raised in what is lost, and that nobody had heard of, is none. */
+    bool told = w.told > w.t.epoch;
+    w.epoch = told ? w.told : w.t.epoch;
+    w.n_before = told ? w.n_before_told : w.t.n_before;
     for (size_t x = 1; x < w.n_rows; x++)
         w.t.rows[x].gone = w.copy.rows[x].server == 0;
     store_memory_ops.close(w.memory);

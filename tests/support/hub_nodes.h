@@ -20,6 +20,7 @@
 #define LEASE_MS 10000
 #define TRUST_MS 8000
 #define BEAT_MS 2000
+#define HALF_RANGE 0x80000000 /* of keys: from there on another one is wanted */
 
 struct row { /* of the table of nodes */
     int64_t beat;
@@ -34,6 +35,7 @@ struct tables {
     int64_t home[OWNERS]; /* an incarnation; 0: nobody's */
     int64_t moved[OWNERS];
     int64_t epoch;
+    size_t n_before; /* tasks that it is about */
     unsigned server; /* as it was noted */
     size_t n_keys, n_log;
 };
@@ -110,10 +112,11 @@ static struct {
     struct node *running;
     int64_t keys[ROWS];
     unsigned owners_of_keys[ROWS];
-    int64_t epoch;   /* the newest that was ever raised */
-    size_t n_before; /* tasks that the epoch is about */
+    int64_t epoch;                  /* the newest that was ever raised */
+    int64_t told;                   /* … that a hub has heard of, and so clients */
+    size_t n_before, n_before_told; /* tasks that these are about */
     unsigned takeovers, moves, sent_away, fenced, lines, zombies, losses, redone, refused, raised,
-        raised_before, quiet;
+        raised_before, quiet, ranges;
 } w;
 
 static char names[OWNERS][8];
@@ -173,8 +176,9 @@ static unsigned owner_of_key(int64_t key)
 
 static void note_key(int64_t key, unsigned owner)
 {
-    assert_int_equal(owner_of_key(key), OWNERS); /* no key twice, whoever gives it */
-    for (size_t i = 0; i < w.t.n_keys; i++)      /* lists and queues by key are in order of time */
+    assert_int_equal(owner_of_key(key), OWNERS);    /* no key twice, whoever gives it */
+    assert_true((uint32_t)key < HALF_RANGE + ROWS); /* a beat later it is of another range */
+    for (size_t i = 0; i < w.t.n_keys; i++) /* lists and queues by key are in order of time */
         assert_true(w.owners_of_keys[i] != owner || w.keys[i] < key);
     assert_true(w.t.n_keys < ROWS);
     w.keys[w.t.n_keys] = key;
@@ -314,7 +318,7 @@ static void raise_epoch(void)
 {
     w.t.epoch = w.epoch = ++w.number;
     w.raised++;
-    w.n_before = w.n_tasks;
+    w.n_before = w.t.n_before = w.n_tasks;
     for (size_t i = 0; i < w.n_tasks; i++) {
         struct known_task *t = &w.tasks[i];
         for (size_t k = 0; k < t->n; k++)
@@ -323,6 +327,15 @@ static void raise_epoch(void)
         t->ended = t->began = false;
     }
     memset(w.key_task, 0xff, sizeof w.key_task);
+}
+
+static void tell_epoch(struct node *n)
+{
+    if (w.t.epoch > w.told) {
+        w.told = w.t.epoch;
+        w.n_before_told = w.t.n_before;
+    }
+    hub_rewound(&n->kit.hub, w.t.epoch, n->range);
 }
 
 /* --- a node's life ---------------------------------------------------------------------------- */

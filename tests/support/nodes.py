@@ -22,6 +22,13 @@ def slot_of(owner):
     return (h ^ h >> 16) & 0xffffffff & (N_SLOTS - 1)
 
 
+class Address:
+    """A gateway's that is not there yet, for a relay."""
+
+    def __init__(self, port, host="127.0.0.1"):
+        self.host, self.port = host, port
+
+
 class Nodes:
     """Gateways by name, each with a folder of its own; closes them all."""
 
@@ -37,11 +44,20 @@ class Nodes:
         self.config, self.store = config or {}, store or {}
         self.gateways = {}
 
-    def new(self, name, cluster=None, **more):
-        """cluster: further keys of that section."""
+    def url_by(self, name, wire):
+        """The file with the URL of the database, by way of a relay to its socket."""
+        url = (self.folder / "url").read_text(encoding="utf-8")
+        url = url.replace(f"host={self.server.folder} port=5432", f"host={wire.host} port={wire.port}")
+        path = self.folder / f"{name}.url"
+        path.write_text(url, encoding="utf-8")
+        return path
+
+    def new(self, name, cluster=None, wire=None, **more):
+        """cluster: further keys of that section; wire: to the server."""
         folder = self.folder / name
         folder.mkdir()
-        store = {"kind": "postgres", "url_file": str(self.folder / "url"), "retry_s": 120, **self.store}
+        url = self.url_by(name, wire) if wire else self.folder / "url"
+        store = {"kind": "postgres", "url_file": str(url), "retry_s": 120, **self.store}
         cluster = {"secret_file": str(self.folder / "secret"), "node": name, "lease_s": self.lease_s,
                    **(cluster or {})}
         self.gateways[name] = Gateway({"store": store, "cluster": cluster, "auth": tokens.config(folder), **self.config},

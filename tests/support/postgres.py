@@ -64,8 +64,10 @@ def remove_folder(folder):
 
 
 class Postgres:
-    def __init__(self, folder=None, settings="", data="data"):
-        """A new server that is not started yet, or the one in that part of the folder."""
+    def __init__(self, folder=None, settings="", data="data", environ=None):
+        """A new server that is not started yet, or the one in that part of the folder.  environ: more of it, for the
+        server itself."""
+        self.environ = environ or {}
         self.bin = programs()
         self.as_owner = owner()
         self.folder = folder or new_folder()
@@ -80,9 +82,13 @@ class Postgres:
     def url(self, database="postgres"):
         return f"host={self.folder} port=5432 user=holdfast dbname={database}"
 
-    def new_standby(self):
+    @property
+    def socket(self):
+        return f"{self.folder}/.s.PGSQL.5432"
+
+    def new_standby(self, environ=None):
         """A copy, which is started and follows; what it has is not waited for."""
-        standby = Postgres(new_folder())
+        standby = Postgres(new_folder(), environ=environ)
         self.run("pg_basebackup", "-d", self.url(), "-D", standby.data, "-R", "-X", "stream", "--checkpoint=fast",
                  "--no-sync")
         with open(standby.data + "/postgresql.conf", "a", encoding="utf-8") as conf:
@@ -97,8 +103,9 @@ class Postgres:
     def promote(self):
         self.run("pg_ctl", "-D", self.data, "-w", "promote")
 
-    def run(self, program, *arguments):
+    def run(self, program, *arguments, environ=None):
         done = subprocess.run([f"{self.bin}/{program}", *arguments], cwd="/", text=True, check=False,
+                              env={**os.environ, **(environ or {})},
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, **self.as_owner)
         if done.returncode != 0:
@@ -115,7 +122,8 @@ class Postgres:
 
     def start(self):
         """Returns when it takes connections.  pg_ctl's log keeps the pipe of the caller closed."""
-        self.run("pg_ctl", "-D", self.data, "-l", self.folder + "/log", "-w", "-t", "120", "start")
+        self.run("pg_ctl", "-D", self.data, "-l", self.folder + "/log", "-w", "-t", "120", "start",
+                 environ=self.environ)
 
     def stop(self, mode="fast"):
         self.run("pg_ctl", "-D", self.data, "-m", mode, "-w", "-t", "120", "stop")

@@ -1,4 +1,4 @@
-"""A wire that a test can cut: a TCP relay in front of a gateway."""
+"""A wire that a test can cut: a TCP relay in front of a gateway, or of PostgreSQL."""
 
 import contextlib
 import selectors
@@ -8,14 +8,17 @@ import time
 
 
 class Relay:
-    def __init__(self, gateway, keeps=False):
+    def __init__(self, to, keeps=False):
+        """to: a gateway, or the path of a socket."""
         self.host, self.port = "127.0.0.1", None
-        self.to = (gateway.host, gateway.port)
+        self.to = to if isinstance(to, str) else (to.host, to.port)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.wires = []
         self.accepted = 0
         self.cut_word, self.cuts_left = b"", 0
+        self.loss = None  # what is asked, and the answer that is lost
+        self.lost = threading.Event()
         self.budgets = []
         self.n_spent = 0
         self.asked = bytearray() if keeps else None  # all that clients have sent
@@ -26,11 +29,26 @@ class Relay:
         self.thread = threading.Thread(target=self._accept, daemon=True)
         self.thread.start()
 
+    def _connect(self):
+        if not isinstance(self.to, str):
+            return socket.create_connection(self.to)
+        far = socket.socket(socket.AF_UNIX)
+        try:
+            far.connect(self.to)
+        except OSError:
+            far.close()
+            raise
+        return far
+
     def _accept(self):
         with contextlib.suppress(OSError):
             while True:
                 near, _ = self.listener.accept()
-                far = socket.create_connection(self.to)
+                try:
+                    far = self._connect()
+                except OSError:  # nobody is there, as the other end learns
+                    near.close()
+                    continue
                 with self.lock:
                     self.accepted += 1
                     self.wires.append((near, far))
@@ -40,6 +58,7 @@ class Relay:
         other = {near: far, far: near}
         with self.lock:
             left = self.budgets.pop() if self.budgets else None
+        answer = None  # that this wire loses
         with contextlib.suppress(OSError, ValueError), selectors.DefaultSelector() as selector:
             for end in other:
                 selector.register(end, selectors.EVENT_READ)
@@ -50,6 +69,7 @@ class Relay:
                         raise OSError
                     if key.fileobj is near and self.asked is not None:
                         self.asked += data
+                    answer = self._lost_by(data, key.fileobj is near, answer)
                     self.flows.wait()
                     time.sleep(self.delay_s)
                     other[key.fileobj].sendall(data if left is None else data[:left])
@@ -63,6 +83,19 @@ class Relay:
         for end in other:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+
+    def _lost_by(self, data, is_asked, answer):
+        """The answer that this wire is to lose, if any; raises where something is lost."""
+        with self.lock:
+            if self.loss and is_asked and self.loss[0] in data:
+                answer, self.loss = self.loss[1], None
+                lost = answer is None
+            else:
+                lost = not is_asked and answer is not None and answer in data
+        if lost:
+            self.lost.set()
+            raise OSError
+        return answer
 
     def _is_cut_after(self, data):
         with self.lock:
@@ -80,6 +113,13 @@ class Relay:
         """Each of the next connections ends when it has carried so many bytes, in both directions together."""
         with self.lock:
             self.budgets = list(budgets)
+
+    def lose(self, asked, answer=None):
+        """Once: on the wire on which the first of these is sent the second does not come back, and the wire ends.  Without
+        a second the first is lost itself."""
+        with self.lock:
+            self.loss = (asked, answer)
+            self.lost.clear()
 
     def swallow(self, on=True):
         """A black hole: nothing goes on, and nobody is told."""

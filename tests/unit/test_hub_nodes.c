@@ -108,8 +108,16 @@ static void judge(struct node *n)
             n->since[x] = w.now;
         } else if (w.now - n->since[x] >= LEASE_MS) {
             take_over(x);
+            tell_epoch(n);
         }
     }
+}
+
+static void take_range(struct node *n)
+{
+    n->range = ++w.number;
+    w.ranges++;
+    tell_epoch(n);
 }
 
 static void beat(struct node *n)
@@ -124,8 +132,8 @@ static void beat(struct node *n)
         n->n_fenced++;
         return;
     }
-    if (w.now - n->beat_at > 2 * BEAT_MS) /* late itself: it begins to watch anew */
-        memset(n->seen, 0, sizeof n->seen);
+    for (size_t x = 1; x < w.n_rows && w.now - n->beat_at > 2 * BEAT_MS; x++)
+        n->since[x] = w.now; /* late itself: it begins to watch anew */
     n->beat_at = w.now;
     if (is_sure(n))
         n->trusted_until = w.now + TRUST_MS;
@@ -133,6 +141,8 @@ static void beat(struct node *n)
     judge(n);
     if (is_sure(n))
         claim(n);
+    if (hub_wants_range(&n->kit.hub))
+        take_range(n);
 }
 
 static void on_staged(struct waiter *waiter, int status)
@@ -326,6 +336,13 @@ static void agents_act(struct node *n)
 
 /* --- lives ------------------------------------------------------------------------------------ */
 
+/* As many years of tasks would. */
+static void spend_keys(struct node *n)
+{
+    if ((uint32_t)n->kit.hub.next_key < HALF_RANGE / 2)
+        n->kit.hub.next_key += HALF_RANGE - 1 - pick(4);
+}
+
 static void misfortune(struct node *n)
 {
     unsigned what = pick(400);
@@ -349,6 +366,8 @@ static void misfortune(struct node *n)
         kit_now = &n->kit;
         w.running = n;
         leave_some(n);
+    } else if (what < 24) {
+        spend_keys(n);
     }
     if (w.outage && chance(5))
         w.outage = false;
@@ -458,7 +477,7 @@ static void test_several_hubs_keep_the_promises_in_random_lives(void **state)
     const char *lives = getenv("HOLDFAST_MODEL_LIVES");
     unsigned n = lives ? (unsigned)strtoul(lives, NULL, 10) : 200;
     unsigned takeovers = 0, moves = 0, fenced = 0, lines = 0, zombies = 0, sent_away = 0,
-             losses = 0, redone = 0, quiet = 0, refused = 0;
+             losses = 0, redone = 0, quiet = 0, refused = 0, ranges = 0;
     uint64_t seed = t_seed();
     for (unsigned i = 0; i < OWNERS; i++)
         snprintf(names[i], sizeof names[i], "o%u", i);
@@ -475,15 +494,17 @@ static void test_several_hubs_keep_the_promises_in_random_lives(void **state)
         redone += w.redone;
         quiet += w.quiet;
         refused += w.refused;
+        ranges += w.ranges;
     }
     print_message("%u lives: %u takeovers, %u moves (%u readers sent away), %u fenced, %u zombies, "
                   "%u lines\n",
                   n, takeovers, moves, sent_away, fenced, zombies, lines);
     print_message(
-        "%u tails lost: %u batches sent again, %u times no epoch, %u old cursors refused\n", losses,
-        redone, quiet, refused);
+        "%u tails lost: %u batches sent again, %u times no epoch, %u old cursors refused; %u ranges "
+        "of keys were used up\n",
+        losses, redone, quiet, refused, ranges);
     if (n >= 100)
-        assert_true(losses > n && redone > n && quiet > n / 4 && refused > n);
+        assert_true(losses > n && redone > n && quiet > n / 4 && refused > n && ranges > n);
     if (n >= 100)
         assert_true(takeovers > n && moves > n && fenced > n / 10 && zombies > n / 10 &&
                     sent_away > n);
