@@ -318,7 +318,7 @@ static bool read_members(struct decoding *d, uint32_t object, struct fields tabl
 
 /* --- events and calls ------------------------------------------------------------------------- */
 
-static void put_member(struct agent_line_decoder *d, uint32_t name)
+static void line_put_member(struct agent_line_decoder *d, uint32_t name)
 {
     if (d->json.len > 1)
         buf_putc(&d->json, ',');
@@ -336,7 +336,7 @@ static struct str copy_without(struct agent_line_decoder *d, uint32_t data, cons
     for (uint32_t i = js_first(&d->doc, data); i < js_end(&d->doc, data);
          i = js_next(&d->doc, i + 1)) {
         if (!js_is(&d->doc, i, a) && !js_is(&d->doc, i, b))
-            put_member(d, i);
+            line_put_member(d, i);
     }
     buf_putc(&d->json, '}');
     return buf_str(&d->json);
@@ -359,7 +359,7 @@ static struct str copy_named(struct agent_line_decoder *d, uint32_t data)
     for (uint32_t i = js_first(&d->doc, data); i < js_end(&d->doc, data);
          i = js_next(&d->doc, i + 1)) {
         if (i + 1 != type && i + 1 != payload)
-            put_member(d, i);
+            line_put_member(d, i);
     }
     buf_putc(&d->json, '}');
     return buf_str(&d->json);

@@ -52,7 +52,7 @@ export const sentences: Readonly<Record<string, string>> = {
 export const sentenceOf = ({ reason = "", code }: Wrong, its = sentences): string =>
   its[reason] ?? its[code] ?? "Something went wrong.";
 
-/** What the gateway says where its `errors` is "short": no more than the sentence above. */
+/** The gateway's words where its `errors` is "short": they say no more than the sentence above. */
 const UNTOLD = [
   "the agent broke off",
   "the agent could not go on",
