@@ -68,6 +68,7 @@ static const struct field custom_fields[] = {
     {"event_type", KIND_TEXT, REQUIRED},
     {"payload", KIND_ANY, OPTIONAL},
 };
+static const struct field named_fields[] = {{"name", KIND_TEXT, REQUIRED}};
 static const struct field final_answer_fields[] = {
     {"output", KIND_TEXT, REQUIRED, AT(text)},
 };
@@ -317,6 +318,15 @@ static bool read_members(struct decoding *d, uint32_t object, struct fields tabl
 
 /* --- events and calls ------------------------------------------------------------------------- */
 
+static void line_put_member(struct agent_line_decoder *d, uint32_t name)
+{
+    if (d->json.len > 1)
+        buf_putc(&d->json, ',');
+    js_copy(&d->doc, name, &d->json);
+    buf_putc(&d->json, ':');
+    js_copy(&d->doc, name + 1, &d->json);
+}
+
 /* The data in the gateway's form: timeout_s becomes expires_at, and a result gets its call's
  * name. */
 static struct str copy_without(struct agent_line_decoder *d, uint32_t data, const char *a,
@@ -325,13 +335,31 @@ static struct str copy_without(struct agent_line_decoder *d, uint32_t data, cons
     buf_putc(&d->json, '{');
     for (uint32_t i = js_first(&d->doc, data); i < js_end(&d->doc, data);
          i = js_next(&d->doc, i + 1)) {
-        if (js_is(&d->doc, i, a) || js_is(&d->doc, i, b))
-            continue;
-        if (d->json.len > 1)
-            buf_putc(&d->json, ',');
-        js_copy(&d->doc, i, &d->json);
-        buf_putc(&d->json, ':');
-        js_copy(&d->doc, i + 1, &d->json);
+        if (!js_is(&d->doc, i, a) && !js_is(&d->doc, i, b))
+            line_put_member(d, i);
+    }
+    buf_putc(&d->json, '}');
+    return buf_str(&d->json);
+}
+
+/* A custom event that calls its type "name", and its payload perhaps "value" or "data", as AG-UI
+ * and other libraries do, in our words; its other members stay as they are. */
+static struct str copy_named(struct agent_line_decoder *d, uint32_t data)
+{
+    static const char *const words[] = {"payload", "value", "data"};
+    uint32_t type = js_get(&d->doc, data, "name"), payload = 0;
+    for (size_t i = 0; i < countof(words) && !payload; i++)
+        payload = js_get(&d->doc, data, words[i]);
+    buf_puts(&d->json, "{\"event_type\":");
+    js_copy(&d->doc, type, &d->json);
+    if (payload) {
+        buf_puts(&d->json, ",\"payload\":");
+        js_copy(&d->doc, payload, &d->json);
+    }
+    for (uint32_t i = js_first(&d->doc, data); i < js_end(&d->doc, data);
+         i = js_next(&d->doc, i + 1)) {
+        if (i + 1 != type && i + 1 != payload)
+            line_put_member(d, i);
     }
     buf_putc(&d->json, '}');
     return buf_str(&d->json);
@@ -380,7 +408,10 @@ static bool decode_event(struct agent_line_decoder *d, uint32_t name, struct age
     if (is_title)
         return decode_title(&decoding, data);
     line->kind = LINE_EVENT;
-    if (!read_members(&decoding, data, line_events[line->event]))
+    bool is_named = line->event == EVENT_CUSTOM && !js_get(doc, data, "event_type") &&
+                    js_get(doc, data, "name");
+    if (!read_members(&decoding, data,
+                      is_named ? (struct fields){FIELDS(named_fields)} : line_events[line->event]))
         return false;
     if (line->event == EVENT_FINAL_ANSWER && line->text.n > MAX_OUTPUT)
         return fail_limit(line, decoding.what, "output", MAX_OUTPUT);
@@ -389,6 +420,8 @@ static bool decode_event(struct agent_line_decoder *d, uint32_t name, struct age
         line->data = copy_without(d, data, "timeout_s", "expires_at");
     else if (line->nameless)
         line->data = copy_without(d, data, "name", "name");
+    else if (is_named)
+        line->data = copy_named(d, data);
     else
         line->data = line_copy(d, data);
     return true;

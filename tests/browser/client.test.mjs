@@ -359,6 +359,30 @@ scene(
   { compression: true },
 );
 
+scene("an agent's own events stand among the parts, in our words or in AG-UI's", async (its) => {
+  const { tab, puppet } = await its.asked();
+  puppet.emit("custom", { event_type: "chart", payload: [1] });
+  puppet.say(" deep");
+  puppet.emit("custom", { name: "chart", value: [2] });
+  puppet.emit("custom", { name: "chart", data: [3] });
+  puppet.exit();
+  await tab.waitForStatus("completed");
+  const parts = await tab.page.evaluate(() => conversation.tasks[0].transcript.parts.map(({ type, custom }) => custom ?? type));
+  const chart = (n) => ({ event_type: "chart", payload: [n] });
+  assert.deepEqual(parts, ["text", chart(1), "text", chart(2), chart(3)]);
+});
+
+scene("a watch of all events is refused in words where tabs share a connection", async (its) => {
+  const ask = (tab) =>
+    tab.page.evaluate(() => client.request("watch", { events: true }).then(({ type }) => type, ({ code, message }) => `${code}: ${message}`));
+  const { tab, puppet } = await its.asked();
+  assert.match(await ask(tab), /^unsupported: .*share: false/);
+  const alone = await its.tab({ share: false });
+  await alone.waitForState("live");
+  assert.equal(await ask(alone), "ok");
+  puppet.exit();
+});
+
 for (const share of [true, false]) {
   const config = { origins: ["http://elsewhere.example"] };
   scene(

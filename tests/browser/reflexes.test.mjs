@@ -426,3 +426,30 @@ scene("a gateway that wants a token asks for one, and takes it", async (its) => 
   (await its.stage.puppet()).exit();
   await chat.waitForStatus("completed");
 });
+
+scene("where errors are short, why it failed is said once", async (its) => {
+  await its.reconfigure({ errors: "short" });
+  const { chat, puppet } = await its.asked();
+  puppet.exit(3);
+  await chat.waitForStatus("failed");
+  const shown = async () => [await chat.allTexts(".ending .sentence"), await chat.page.locator(".ending .why").count()];
+  await chat.page.waitForSelector(".ending .sentence");
+  assert.deepEqual(await shown(), [["The assistant broke off. What had been said is kept."], 0]);
+  await chat.page.reload();
+  await chat.page.waitForSelector(".ending .sentence");
+  assert.deepEqual(await shown(), [["The assistant broke off. What had been said is kept."], 0]);
+});
+
+scene("letters of a choice stand where those of a field do, and a choice at the message is quiet", async (its) => {
+  const chat = await its.chat();
+  await chat.waitForState("live");
+  await chat.page.click("#later");
+  await chat.page.waitForSelector("#schedules-dialog select");
+  const style = (selector, of) =>
+    chat.page.evaluate(([selector, of]) => getComputedStyle(document.querySelector(selector))[of], [selector, of]);
+  for (const of of ["appearance", "paddingLeft", "borderTopColor"]) {
+    const wanted = of === "appearance" ? "none" : await style("#search", of === "paddingLeft" ? "paddingRight" : of);
+    assert.equal(await style("#schedules-dialog select", of), wanted, of);
+  }
+  assert.equal(await style("#agent", "backgroundColor"), "rgba(0, 0, 0, 0)");
+});

@@ -19,14 +19,26 @@ export interface Versions {
 const versionsOf = (message: Message | undefined): Versions | null =>
   message?.siblings ? { ids: message.siblings, at: message.siblings.indexOf(message.message_id) } : null;
 
+/** Pages look up every turn in each frame; a list of messages never changes, but is replaced. */
+const indexes = new WeakMap<readonly Message[], Map<string, Message>>();
+
+/** By id, and by task: the first question and the first answer of each. */
+function indexOf(messages: readonly Message[]) {
+  let its = indexes.get(messages);
+  if (its) return its;
+  indexes.set(messages, (its = new Map()));
+  for (const one of [...messages].reverse()) {
+    its.set(one.message_id, one).set(`${one.role === "assistant"} ${one.task_id}`, one);
+  }
+  return its;
+}
+
 /** The stored messages of a turn, as far as they are loaded. */
 export function messagesOf({ messages }: Conversation, { key, task }: Turn) {
-  const answer = messages.find((one) => one.role === "assistant" && one.task_id === key);
+  const its = indexOf(messages);
+  const answer = its.get(`true ${key}`);
   const asked = answer?.parent_id ?? task?.summary.question_id;
-  const question = messages.find(({ message_id, task_id, role }) =>
-    asked ? message_id === asked : role !== "assistant" && task_id === key,
-  );
-  return { question, answer };
+  return { question: its.get(asked || `false ${key}`), answer };
 }
 
 /** The versions of a turn's question and of its answer; null where there is one only. */

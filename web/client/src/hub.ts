@@ -142,7 +142,8 @@ class Hub {
   /** Sends a request, unless it would end something that another tab still wants. */
   #send(tab: string, text: string): void {
     const { wants } = this.#tabs.get(tab)!;
-    const { id, type, task_id, conversation_id } = JSON.parse(text);
+    const { id, type, task_id, conversation_id, events } = JSON.parse(text);
+    if (type === "watch" && events) return this.#refuse(tab, id);
     const key = keyOf(task_id, conversation_id);
     if (type === "open") wants.set(key, { type: "close", conversation_id });
     if (type === "resume") wants.set(key, { type: "unsubscribe", task_id, conversation_id });
@@ -152,6 +153,12 @@ class Hub {
         return this.#tell(tab, { kind: "lines", lines: [{ type: "ok", id }] });
     }
     this.#connection?.send(text);
+  }
+
+  /** All tabs would get those events, and the next tab to ask would end them for this one. */
+  #refuse(tab: string, id: string): void {
+    const message = "a watch needs a connection of its own: connect(url, { share: false })";
+    this.#tell(tab, { kind: "lines", lines: [{ type: "error", id, code: "unsupported", message }] });
   }
 
   #isWanted(key: string): boolean {

@@ -52,10 +52,24 @@ export const sentences: Readonly<Record<string, string>> = {
 export const sentenceOf = ({ reason = "", code }: Wrong, its = sentences): string =>
   its[reason] ?? its[code] ?? "Something went wrong.";
 
+/** The gateway's words where its `errors` is "short": they say no more than the sentence above. */
+const UNTOLD = [
+  "the agent broke off",
+  "the agent could not go on",
+  "the model failed",
+  "the model is busy, or its quota is used up",
+  "the model's server is overloaded",
+  "the model's server refuses this gateway",
+  "the model's server cannot be reached",
+  "the conversation is too long for the model",
+  "the answer broke off",
+];
+
 /** The machine's words without the code in front; "" when the gateway keeps them for its log. */
 export function detailOf({ code, message = "" }: Wrong): string {
   const own = message.startsWith(`${code}:`) ? message.slice(code.length + 1).trim() : message.trim();
-  return own === code ? "" : own;
+  const told = own.replace(/^model: (?:[a-z_]+: )?/, "");
+  return own === code || UNTOLD.includes(told) ? "" : own;
 }
 
 const FOR_GOOD = [

@@ -33,10 +33,11 @@ export function Actions({ turn, conversation, versions }: Props) {
     </a>
   );
   if (task?.live) {
+    const isPending = task.status === "pending";
     return (
-      <div className="actions">
+      <div className="actions" data-live={!isPending || undefined}>
         {others}
-        {task.status === "pending" && may("cancel") && (
+        {isPending && may("cancel") && (
           <button
             type="button"
             className="quiet cancel"

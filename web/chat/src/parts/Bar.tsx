@@ -41,9 +41,10 @@ export function Bar({ conversation, isNew, menu, tray, showMenu }: Props) {
           id="stop-all"
           type="button"
           className="quiet danger"
+          title="Stop all that runs here"
           onClick={() => void conversation.cancelAll().catch(() => {})}
         >
-          <Icon name="stop" /> Stop <span>all</span>
+          <Icon name="stop" /> <span>Stop all</span>
         </button>
       )}
       <button

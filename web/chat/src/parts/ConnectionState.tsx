@@ -48,7 +48,8 @@ export function ConnectionState({ tasks }: { tasks: readonly Task[] }) {
   );
 }
 
-const closedWords = ({ code, message }: Wrong) => (code === "unauthorized" ? "Signed out" : `Closed: ${message}`);
+/** In few words: what to do stands in the page, or beside it. */
+const closedWords = ({ code }: Wrong) => (code === "unauthorized" ? "Signed out" : "Closed by the gateway");
 
 function useSecondsUntil(time: number, counts: boolean): number {
   const [now, setNow] = useState(Date.now);

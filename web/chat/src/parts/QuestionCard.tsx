@@ -172,6 +172,7 @@ function Reply({ busy, answer }: Asking) {
       <input
         type="text"
         aria-label="Your answer"
+        placeholder="Your answer"
         dir="auto"
         autoComplete="off"
         value={text}

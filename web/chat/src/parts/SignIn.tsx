@@ -42,9 +42,11 @@ export function SignIn() {
           Use it
         </button>
       </form>
-      <p className="hint">
-        For a first try, <code>holdfast token --sub NAME</code> makes one.
-      </p>
+      {signIn === "" && (
+        <p className="hint">
+          For a first try, <code>holdfast token --sub NAME</code> makes one.
+        </p>
+      )}
       <div className="row">
         <button type="button" className="quiet" onClick={() => gateway.retry()}>
           I have signed in: try again

@@ -83,7 +83,7 @@ function show(step: Step, { task, all, live, last, grows, grown, showAll }: Prop
     case "message":
       return (
         <p className="inbox" key={key}>
-          <strong>{step.message.from}</strong> {step.message.content}
+          <strong>{senders[step.message.from] ?? step.message.from}</strong> {step.message.content}
         </p>
       );
     case "custom":
@@ -104,6 +104,9 @@ function Answer({ text, growing, grown }: { text: string; growing: boolean; grow
     </div>
   );
 }
+
+/** The senders of an inbox, in words. */
+const senders: Record<string, string> = { user: "You", child: "Its task", parent: "Its parent task" };
 
 const remarks: Record<string, string> = {
   history_shortened: "The conversation is long: its oldest messages were left out of what the model reads.",

@@ -1,6 +1,6 @@
 /** Thread.tsx -- the open conversation, turn by turn; it follows the text while its end is in view. */
 
-import type { Conversation } from "@holdfast/client";
+import type { Conversation, Task } from "@holdfast/client";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { useStickToBottom } from "use-stick-to-bottom";
 import { may } from "../rights";
@@ -8,7 +8,6 @@ import { bring, mark } from "../search";
 import { useWatched } from "../watch";
 import { Icon } from "./Icon";
 import type { Target } from "./Search";
-import { childrenOf } from "./TaskTree";
 import { TurnView, versionOf } from "./TurnView";
 import { Welcome } from "./Welcome";
 
@@ -52,6 +51,7 @@ export function Thread({ conversation, ask, edit, sought = null }: Props) {
   });
   useSought(conversation, sought, stopScroll);
   const { turns, tasks } = conversation;
+  const children = byParent(tasks);
   // Users want to see their own question, wherever they were reading.
   const asked = turns.findLast(({ outgoing }) => outgoing && !outgoing.request.background)?.key;
   useEffect(() => {
@@ -71,7 +71,7 @@ export function Thread({ conversation, ask, edit, sought = null }: Props) {
                 conversation={conversation}
                 tasks={tasks}
                 edit={edit}
-                version={versionOf(turn, childrenOf(turn.key, tasks), conversation)}
+                version={versionOf(turn, children.get(turn.key) ?? [], conversation)}
               />
             ))}
           </div>
@@ -89,6 +89,16 @@ export function Thread({ conversation, ask, edit, sought = null }: Props) {
       )}
     </div>
   );
+}
+
+/** The children of each task that has some. */
+function byParent(tasks: readonly Task[]): Map<string, Task[]> {
+  const all = new Map<string, Task[]>();
+  for (const task of tasks) {
+    const parent = task.summary.parent?.task_id;
+    if (parent) all.set(parent, [...(all.get(parent) ?? []), task]);
+  }
+  return all;
 }
 
 /** Nothing was asked here, or all of it runs in the background. */

@@ -33,11 +33,12 @@ function usePartsOf({ text, task }: Said, grown: boolean): readonly Part[] {
 }
 
 /** Nothing on the page shows activity: no words, no tool, no question. */
-function isSilent(last: Step | undefined): boolean {
+function isSilent(last: Step | undefined, grows: Step | undefined): boolean {
   if (!last) return true;
   if (last.type === "calls") return last.calls.every(({ output }) => output !== undefined);
   if (last.type === "question") return !last.question.open;
-  return last.type === "custom" || last.type === "message";
+  // The mark at the end of the words stays when something else comes beside them.
+  return (last.type === "custom" || last.type === "message") && grows?.type !== "text";
 }
 
 export function Work({ said, all }: Props) {
@@ -74,7 +75,7 @@ export function Work({ said, all }: Props) {
       ))}
       {!steps.some(({ type }) => type === "text") && <div className="answer" />}
       <TaskList tasks={rest} all={all} />
-      {live && !task!.cancelling && task!.status === "running" && isSilent(last) && (
+      {live && !task!.cancelling && task!.status === "running" && isSilent(last, grows) && (
         <p className="waiting" aria-hidden="true">
           <i /> <i /> <i />
         </p>

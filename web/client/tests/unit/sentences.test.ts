@@ -59,6 +59,21 @@ it("the details do not repeat the code", () => {
   expect(detailOf({ code: "internal" })).toBe("");
 });
 
+it("words of the gateway that say no more than the sentence are no details", () => {
+  const reasons = [...read("../../../../proto/errors.h").matchAll(/^ +X\(\w+, "(\w+)", "(the [^"]+)"\)/gm)];
+  const [, other] = /\[MODEL_FAULT_OTHER\] = \{"", "([^"]+)"\}/.exec(read("../../../../proto/errors.c"))!;
+  const [, lost, broken] = /\? STR\("([^"]+)"\) : STR\("([^"]+)"\)/.exec(read("../../../../core/task_run.c"))!;
+  expect(reasons.length).toBe(6);
+  for (const [, reason, text] of reasons) {
+    expect(detailOf({ code: "agent_error", reason: reason!, message: `agent_error: model: ${reason}: ${text}` })).toBe("");
+  }
+  expect(detailOf({ code: "agent_error", message: `agent_error: model: ${other}` })).toBe("");
+  expect(detailOf({ code: "agent_error", message: `agent_error: ${broken}` })).toBe("");
+  expect(detailOf({ code: "orphaned", message: `orphaned: ${lost}` })).toBe("");
+  const full = "model: model_busy: HTTP 429: quota of org-1 used up";
+  expect(detailOf({ code: "agent_error", message: `agent_error: ${full}` })).toBe(full);
+});
+
 it("what is too long is not sent again as it is", () => {
   expect(mayRetry({ code: "too_large" })).toBe(false);
   expect(mayRetry({ code: "agent_error", reason: "context_too_long" })).toBe(false);

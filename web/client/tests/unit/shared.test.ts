@@ -61,7 +61,11 @@ describe("tabs of one browser", () => {
   it("have no watch, which one of them would end for the others", async () => {
     const refused = (client: Client) => expect(() => watchEvents(client, { onEvent() {} })).toThrow("share: false");
     refused(tab()); // before it is known whether they share
-    for (const each of await twoTabs()) refused(each);
+    for (const each of await twoTabs()) {
+      refused(each);
+      const raw = each.request("watch", { events: true });
+      await expect(raw).rejects.toMatchObject({ code: "unsupported", message: expect.stringContaining("share: false") });
+    }
     expect(script.socket.all("watch")).toEqual([]);
     const alone = tab({ share: false });
     await until(() => script.sockets.length === 2);
