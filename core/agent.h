@@ -128,6 +128,9 @@ struct agent_ops {
     /* The run waits for a tool of the gateway that takes time: the idle clock stands.  NULL:
      * never. */
     bool (*waits)(struct run *run);
+    /* The run has begun something outside that cannot be begun again, and that nobody finds from
+     * another machine: it does not move until that has ended.  NULL: never. */
+    bool (*is_bound)(struct run *run);
     void (*free)(struct run *run); /* kills what is still running and forgets the task */
 
     /* --- a restart of the gateway (PROTOCOL.md 3): NULL for a kind whose tasks cannot go on --- */

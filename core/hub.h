@@ -164,6 +164,11 @@ struct hub_stats {
     uint64_t damages;         /* how often a task's events on disk were not as written */
 };
 
+/* The cost of a slot's owners: live tasks, and all their events so far. */
+struct slot_use {
+    uint32_t tasks, events;
+};
+
 struct owner {
     struct map_node node;
     char *name;
@@ -174,6 +179,7 @@ struct owner {
     uint32_t n_live;     /* tasks */
     uint32_t n_schedules;
     struct list schedules; /* by id */
+    uint32_t n_settled;    /* conversations that only tasks and notices hold, in a walk */
     uint32_t n_grafts;     /* conversations that are being made of messages */
     uint32_t n_grants;
     struct list grants; /* oldest first */
@@ -220,7 +226,9 @@ struct hub {
     uint32_t n_schedules;
     struct list handovers;  /* codes (grant.c) */
     struct timer ask_again; /* armed: a record could not be read, and somebody waits for it */
+    struct slot_use use[N_SLOTS];
     bool draining;
+    bool passes_on;    /* draining: other homes get what can go on, one slot after the other */
     bool abandoned;    /* nothing starts any more */
     bool closing;      /* in hub_done: the port is closed */
     int64_t epoch;     /* the number of the store's last rewind; 0: it never was rewound */
@@ -250,11 +258,18 @@ static inline bool hub_serves(const struct hub *h, const struct owner *o)
 {
     return slots_has(&h->open, o->slot);
 }
-/* Slots among these in which nothing lives but sessions that hold nothing: no task, no reader, no
- * request.  Streams that are only cached, schedules and grants go along. */
+/* Slots among these in which nothing lives but sessions that hold nothing: no reader, no request,
+ * and no task but such as are parted (task.h).  Streams that are only cached, notices, schedules
+ * and grants go along. */
 void hub_find_idle(struct hub *h, const struct slots *among, struct slots *ret);
-/* Slots among these that only readers and followers keep from being idle. */
-void hub_find_movable(struct hub *h, const struct slots *among, struct slots *ret);
+/* Slots among these that only readers and followers keep from being idle; live: or tasks that may
+ * move. */
+void hub_find_movable(struct hub *h, const struct slots *among, bool live, struct slots *ret);
+/* Slots among these that only such tasks keep from being idle … */
+void hub_find_quiet(struct hub *h, const struct slots *among, struct slots *ret);
+/* … and which are left: they are idle when that is committed and sealed.  Those slots are closed,
+ * and cannot be reopened.  The number of tasks. */
+unsigned hub_part(struct hub *h, const struct slots *slots);
 /* Refuses requests of their owners from now on; the rim closes their sessions. */
 void hub_close_slots(struct hub *h, const struct slots *slots);
 /* The opposite, before they are left. */
@@ -316,9 +331,17 @@ bool hub_take_slot(struct hub *h); /* false: none is free, and the refusal is co
 void hub_hold_slot(struct hub *h); /* for a process that already runs, whatever the limit is */
 void hub_give_slot(struct hub *h);
 
-/* Accepts no new tasks from now on.  hub_abandon then ends what still runs, as orphaned; a task
- * that was never started stays pending, and the next process starts it. */
+/* Accepts no new tasks from now on, and leaves those that the next process goes on with.
+ * hub_abandon then ends what still runs, as orphaned; a task that was never started stays pending,
+ * and the next process starts it. */
 void hub_drain(struct hub *h);
+/* The same, but all tasks run on until their slots are left for other homes: until hub_drain or
+ * hub_abandon, which leave the rest. */
+void hub_pass_on(struct hub *h);
+static inline bool hub_leaves_runs(const struct hub *h)
+{
+    return h->draining && (!h->passes_on || h->abandoned);
+}
 void hub_abandon(struct hub *h);
 /* While draining: whether a task must end before the process may exit. */
 bool hub_awaits_tasks(struct hub *h);

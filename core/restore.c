@@ -59,7 +59,7 @@ static void repair_finish(struct restore *r, int status)
     for (size_t i = 0; i < r->n_tasks; i++) {
         struct task *t = r->tasks[i];
         t->refs--;
-        if (status == 0 && t->phase == PHASE_RESUMING && r->hub->draining)
+        if (status == 0 && t->phase == PHASE_RESUMING && hub_leaves_runs(r->hub))
             task_leave(t);
         else if (status == 0 && t->phase == PHASE_RESUMING)
             list_push(&r->hub->resuming, &t->in_wait);

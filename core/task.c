@@ -16,6 +16,7 @@ static struct task *task_alloc(struct hub *h, struct conversation *c, struct own
     list_init(&t->enders);
     list_push(&c->tasks, &t->in_conversation);
     h->n_live++;
+    h->use[c->owner->slot].tasks++;
     t->quota = quota;
     quota->refs++;
     quota->n_live++;
@@ -293,6 +294,7 @@ uint64_t task_event(struct task *t, enum event_type event, struct str data)
     uint64_t seq = stream_append(t->stream, t->hub->clock.wall_ms, event, data);
     size_t bytes = t->stream->tail.len - before;
     t->bytes += bytes;
+    t->hub->use[t->conversation->owner->slot].events++;
     if (t->work)
         t->work->heard_ms = t->hub->clock.now_ms;
     journal_dirty(&t->hub->journal, t->stream, bytes);
@@ -325,6 +327,7 @@ static void bury(struct task *t)
     t->phase = PHASE_ENDED;
     list_remove(&t->in_conversation);
     t->hub->n_live--;
+    t->hub->use[t->conversation->owner->slot].tasks--;
     t->quota->n_live--;
     t->hub->notices_may_go = true; /* there is room for one more */
     list_remove(&t->in_wait);

@@ -256,8 +256,14 @@ static inline bool task_goes_on(const struct task *t)
 {
     return t->agent && t->agent->goes_on && t->agent->ops->resume;
 }
-/* The gateway stops as planned: the next one goes on with it. */
+/* The gateway stops as planned, or another home is to have it: the next one goes on with it. */
 void task_leave(struct task *t);
+/* Whether it may be left now for a home on another machine: nothing of its run lies on this one,
+ * and it has begun nothing whose end only this process would learn of. */
+bool task_may_move(const struct task *t);
+/* The next home finds all of it in the store: it was left, or never began. */
+bool task_is_parted(const struct task *t);
+void task_drop(struct task *t); /* such a one, from memory; its stream stays */
 /* The same, and appends the id to ids, as a JSON string with commas between; returns 1 or 0. */
 uint32_t task_cancel_told(struct task *t, struct str actor, struct buf *ids);
 /* The same for a task, which may have ended, and all its descendants; returns the number. */

@@ -139,3 +139,38 @@ void task_leave(struct task *t)
     if (t->run)
         t->agent->ops->leave(t->run);
 }
+
+/* --- a move ----------------------------------------------------------------------------------- */
+
+/* A run that outlives the gateway lies on its machine, or at a worker that has dialled it. */
+static bool run_may_move(const struct task *t)
+{
+    const struct agent_ops *ops = t->agent->ops;
+    return t->run && !t->agent->outlives && !(ops->is_bound && ops->is_bound(t->run));
+}
+
+bool task_may_move(const struct task *t)
+{
+    const struct task_work *w = t->work;
+    if (t->phase == PHASE_PENDING || t->left)
+        return t->phase == PHASE_PENDING || !t->agent->outlives;
+    bool stops = t->stopping != TASK_OK || t->staged.cancel_requested_at;
+    return t->phase == PHASE_RUNNING && task_goes_on(t) && !stops && run_may_move(t) &&
+           list_is_empty(&w->tools) && w->n_lookups == 0;
+}
+
+bool task_is_parted(const struct task *t)
+{
+    bool rests = t->phase == PHASE_PENDING || (t->left && !t->agent->outlives);
+    return rests && t->refs == 0 && !t->has_slot && list_is_empty(&t->enders);
+}
+
+void task_drop(struct task *t)
+{
+    ASSERT(task_is_parted(t));
+    t->stream->task = NULL;
+    t->hub->n_live--;
+    t->quota->n_live--;
+    t->hub->use[t->conversation->owner->slot].tasks--;
+    task_free(t);
+}

@@ -250,7 +250,7 @@ static bool may_run(struct task *t)
     bool begins = t->phase == PHASE_STARTING && t->shown.status == STATUS_RUNNING;
     if (!begins && t->phase != PHASE_RESUMING)
         return false;
-    if (t->hub->draining && task_goes_on(t)) {
+    if (hub_leaves_runs(t->hub) && task_goes_on(t)) {
         task_leave(t);
         return false;
     }

@@ -78,16 +78,24 @@ static void drain_leave(struct map_node *node, void *arg)
 void hub_drain(struct hub *h)
 {
     h->draining = true;
+    h->passes_on = false;
     map_each(&h->streams, drain_leave, NULL);
+}
+
+void hub_pass_on(struct hub *h)
+{
+    h->draining = h->passes_on = true;
 }
 
 /* A waiting task stays as it is (task_try_start), even when its creation is on its way. */
 static void abandon(struct map_node *node, void *arg)
 {
-    (void)arg;
     struct task *t = container_of(node, struct stream, node)->task;
+    drain_leave(node, arg); /* one that was to be moved, and could not be */
     if (!t || !task_is_served(t) || t->phase <= PHASE_PENDING || task_is_ending(t) || t->left)
         return;
+    if (t->phase == PHASE_STARTING && task_goes_on(t))
+        return; /* the same */
     task_finish(t, STATUS_FAILED, TASK_ORPHANED, STR("orphaned: the gateway is stopping"));
 }
 

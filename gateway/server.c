@@ -93,7 +93,7 @@ static void begin_drain(void *arg)
     log_event(LEVEL_INFO, "server", "draining", LOG_INT("tasks", s->hub.n_live));
     s->front.phase = FRONT_DRAINING;
     notify_manager("STOPPING=1\nSTATUS=waiting for the last tasks");
-    hub_drain(&s->hub);
+    server_let_go(s);
     cluster_leave(s->cluster);
     FAULT_DIE(LEFT);
     ws_say_goaway(&s->front);
@@ -116,6 +116,8 @@ static void on_hangup(uv_signal_t *signal, int number)
 /* The last task has ended and its end is sent, or the store accepts no more writes: close. */
 static void proceed_drain(struct server *s)
 {
+    if (s->front.phase == FRONT_DRAINING)
+        server_let_go(s);
     if (s->front.phase == FRONT_DRAINING && !hub_awaits_tasks(&s->hub))
         listener_hold(&s->front);
     if (s->front.phase == FRONT_DRAINING && hub_is_over(&s->hub) && !server_waits_for_home(s))

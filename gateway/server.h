@@ -81,6 +81,9 @@ void server_refresh_clock(struct server *s);
 /* server_store.c: opens it and the cluster as the configuration says; false: the log says why.
  * opened: as in cluster_options. */
 bool server_open_store(struct server *s, void (*opened)(void *arg, int status)) MUST_USE;
+/* At a stop, and in each turn of it: where other gateways could have them, tasks run on until they
+ * are moved there; otherwise those that go on are left to the next start. */
+void server_let_go(struct server *s);
 /* Once a second: what has begun or is over since. */
 void server_report_store(struct server *s);
 

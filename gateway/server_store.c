@@ -53,6 +53,15 @@ static void on_leaving(void *arg, const struct slots *slots)
     webhooks_leave(((struct server *)arg)->webhooks, slots);
 }
 
+void server_let_go(struct server *s)
+{
+    bool others = cluster_has_others(s->cluster);
+    if (!s->hub.draining && others)
+        hub_pass_on(&s->hub);
+    else if (!others && (!s->hub.draining || s->hub.passes_on))
+        hub_drain(&s->hub);
+}
+
 bool server_open_store(struct server *s, void (*opened)(void *arg, int status))
 {
     const struct crew_member *m = s->member;
@@ -62,6 +71,8 @@ bool server_open_store(struct server *s, void (*opened)(void *arg, int status))
                                             .closing = on_closing,
                                             .leaving = on_leaving,
                                             .arg = s,
+                                            .lease_ms = (msec_t)s->config->cluster.lease_s * 1000,
+                                            .uneven_percent = s->config->cluster.uneven_percent,
                                             .us = has_home ? CREW_HOME + (int64_t)m->at : 0,
                                             .home = has_home ? CREW_HOME : 0,
                                             .home_link = has_home ? m->link : NULL};

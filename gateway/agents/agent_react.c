@@ -372,6 +372,11 @@ static bool react_waits(struct run *run)
            (r->state == REACT_CALLING && r->calls.n_open > 0);
 }
 
+static bool react_is_bound(struct run *run)
+{
+    return react_calls_are_bound(&react_run_of(run)->calls);
+}
+
 static void react_proceed(struct run *run)
 {
     struct run *r = react_run_of(run);
@@ -563,6 +568,7 @@ const struct agent_ops agent_react_ops = {
     .is_deaf = react_is_deaf,
     .unpause = react_unpause,
     .waits = react_waits,
+    .is_bound = react_is_bound,
     .free = react_free,
     .proceed = react_proceed,
     .recall = react_recall,

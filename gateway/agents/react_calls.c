@@ -510,6 +510,18 @@ void react_call_free(struct react_call *call)
     free(call);
 }
 
+/* One that is begun again, or begins only when its tool_call is committed, loses nothing. */
+bool react_calls_are_bound(const struct react_calls *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        const struct react_call *call = c->list[i];
+        if ((call->job || call->ticket > c->n_committed) && call->state == CALL_OPEN &&
+            tool_again(call->tool, str_of(call->arguments)) != TOOL_AGAIN)
+            return true;
+    }
+    return false;
+}
+
 void react_calls_leave(struct react_calls *c)
 {
     for (size_t i = 0; i < c->n; i++) {

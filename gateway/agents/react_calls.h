@@ -57,6 +57,8 @@ void react_calls_put(const struct react_calls *c,
 void react_calls_put_results(struct react_calls *c, struct talk *talk);
 /* A commit that a call waited for is done (agent_ops.proceed). */
 void react_calls_proceed(struct react_calls *c);
+/* Whether one is under way that cannot be made again. */
+bool react_calls_are_bound(const struct react_calls *c);
 /* The gateway stops: jobs are left for the next one, or stopped. */
 void react_calls_leave(struct react_calls *c);
 const struct tool *react_calls_find_tool(const struct react_calls *c, const char *name);

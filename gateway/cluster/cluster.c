@@ -1,8 +1,9 @@
 /* The loop's side: a copy of the newest view, and what follows from it for the hub.  Slots that are
- * ours by the view are restored, and open then.  Of more than our share, those in which nothing
- * lives are given away: left, then, when all that was staged is committed, released.  Those that
- * only readers and followers keep are closed first: requests are refused, sessions end with 1001,
- * and their clients find the next home. */
+ * ours by the view are restored, and open then.  Of more than our part (dealer.h), those in which
+ * nothing lives are given away: left, then, when all that was staged is committed, released.  Those
+ * that only readers and followers keep are closed first: requests are refused, sessions end with
+ * 1001, and their clients find the next home.  With tasks that can go on there it is the same, and
+ * when the readers are gone these are left, as at a stop. */
 #include "gateway/cluster/cluster.h"
 
 #include <stdio.h>
@@ -12,13 +13,15 @@
 
 #include "core/hub.h"
 #include "gateway/base/log.h"
+#include "gateway/cluster/dealer.h"
 #include "gateway/store/store_pg.h"
 
 #define CLOCK_OFF_MS 2000
+#define PATIENCE_LEASES 2 /* how long nodes must be uneven before owners are moved for it */
 #define CLOSING_TICK_MS 20
 #define CLOSING_MS 10000 /* a slot that is not idle by then is served again */
 #define CLOSING_AGAIN_MS 30000
-#define CLOSING_MAX 256 /* slots at a time: their clients come back at once */
+#define CLOSING_SOON_MS 2000 /* the same of a node that ends */
 
 struct cluster {
     struct hub *hub;
@@ -29,6 +32,7 @@ struct cluster {
     struct slots waiting;   /* of ours, those to be restored next */
     struct slots restoring; /* those under way */
     struct slots closing;   /* refused, and not idle yet */
+    struct slots parted;    /* of these, those whose tasks are left: there is no way back */
     msec_t closing_since, closes_after;
     uv_timer_t tick;      /* runs while some are closing */
     struct slots leaving; /* left, and not released yet */
@@ -37,6 +41,7 @@ struct cluster {
     int64_t us;
     struct list watchers;
     uv_async_t async;
+    struct dealer dealer;
 };
 
 static bool slots_are_empty(const struct slots *s)
@@ -102,15 +107,6 @@ static void on_staged(struct waiter *w, int status)
         store_pg_release(c->pg, &c->leaving);
 }
 
-/* Somebody else who could take slots. */
-static bool has_others(const struct cluster *c)
-{
-    for (size_t i = 0; i < c->view.n; i++)
-        if (c->view.nodes[i].state == NODE_LIVES && c->view.nodes[i].incarnation != c->us)
-            return true;
-    return false;
-}
-
 static void slots_less(struct slots *s, const struct slots *those)
 {
     for (size_t i = 0; i < countof(s->bits); i++)
@@ -125,16 +121,6 @@ static unsigned slots_count(const struct slots *s)
     return n;
 }
 
-/* So many of the slots, the others fall. */
-static unsigned slots_first(struct slots *s, unsigned most)
-{
-    unsigned n = 0;
-    for (unsigned i = 0; i < N_SLOTS; i++)
-        if (slots_has(s, i) && ++n > most)
-            slots_take(s, i);
-    return n < most ? n : most;
-}
-
 /* They are idle. */
 static void leave(struct cluster *c, const struct slots *idle)
 {
@@ -142,6 +128,7 @@ static void leave(struct cluster *c, const struct slots *idle)
     c->leaving = *idle;
     slots_less(&c->ours, idle);
     slots_less(&c->closing, idle);
+    slots_less(&c->parted, idle);
     log_event(LEVEL_INFO, "cluster", "slots_go", LOG_INT("slots", slots_count(idle)));
     c->o.leaving(c->o.arg, &c->leaving);
     hub_leave(c->hub, &c->leaving);
@@ -152,11 +139,30 @@ static void leave(struct cluster *c, const struct slots *idle)
 /* The rest was not idle in time: it is served again, and left alone for a while. */
 static void closing_give_up(struct cluster *c)
 {
-    log_event(LEVEL_INFO, "cluster", "slots_stay", LOG_INT("slots", slots_count(&c->closing)));
-    hub_reopen_slots(c->hub, &c->closing);
-    memset(&c->closing, 0, sizeof c->closing);
-    c->closes_after = c->hub->clock.now_ms + CLOSING_AGAIN_MS;
+    struct slots rest = c->closing;
+    slots_less(&rest, &c->parted);
+    if (slots_are_empty(&rest))
+        return;
+    log_event(LEVEL_INFO, "cluster", "slots_stay", LOG_INT("slots", slots_count(&rest)));
+    hub_reopen_slots(c->hub, &rest);
+    c->closing = c->parted;
+    c->closes_after =
+        c->hub->clock.now_ms + (c->hub->draining ? CLOSING_SOON_MS : CLOSING_AGAIN_MS);
     cluster_tell(c);
+}
+
+/* Nobody reads them here any more: their tasks are left, as soon as each may be. */
+static void part(struct cluster *c, const struct slots *busy)
+{
+    struct slots quiet = c->closing;
+    slots_less(&quiet, &c->parted);
+    hub_find_quiet(c->hub, &quiet, &quiet);
+    slots_less(&quiet, busy);
+    if (slots_are_empty(&quiet) || !store_pg_is_sure(c->pg) || !cluster_is_trusted(c))
+        return;
+    log_event(LEVEL_INFO, "cluster", "tasks_part", LOG_INT("tasks", hub_part(c->hub, &quiet)));
+    for (size_t i = 0; i < countof(quiet.bits); i++)
+        c->parted.bits[i] |= quiet.bits[i];
 }
 
 static void on_closing_tick(uv_timer_t *timer)
@@ -167,11 +173,12 @@ static void on_closing_tick(uv_timer_t *timer)
         uv_timer_stop(timer);
         return;
     }
+    c->o.closing(c->o.arg, &c->closing, false); /* some have come back too early */
+    c->o.busy(c->o.arg, &busy);
+    part(c, &busy);
     if (c->leaves)
         return;
-    c->o.closing(c->o.arg, &c->closing, false); /* some have come back too early */
     hub_find_idle(c->hub, &c->closing, &idle);
-    c->o.busy(c->o.arg, &busy);
     slots_less(&idle, &busy);
     if (!slots_are_empty(&idle))
         leave(c, &idle);
@@ -179,41 +186,60 @@ static void on_closing_tick(uv_timer_t *timer)
         closing_give_up(c);
 }
 
-static void close_some(struct cluster *c, unsigned most, const struct slots *busy)
+static bool may_close(const struct cluster *c)
 {
-    struct slots some;
-    if (most == 0 || !slots_are_empty(&c->closing) || c->hub->clock.now_ms < c->closes_after)
-        return;
-    hub_find_movable(c->hub, &c->hub->open, &some);
-    slots_less(&some, busy);
-    if (slots_first(&some, most < CLOSING_MAX ? most : CLOSING_MAX) == 0)
-        return;
-    log_event(LEVEL_INFO, "cluster", "slots_close", LOG_INT("slots", slots_count(&some)));
-    c->closing = some;
+    return slots_are_empty(&c->closing) && c->hub->clock.now_ms >= c->closes_after;
+}
+
+static void close_some(struct cluster *c, const struct slots *some)
+{
+    log_event(LEVEL_INFO, "cluster", "slots_close", LOG_INT("slots", slots_count(some)));
+    c->closing = *some;
     c->closing_since = c->hub->clock.now_ms;
-    hub_close_slots(c->hub, &some);
-    c->o.closing(c->o.arg, &some, false);
+    hub_close_slots(c->hub, some);
+    c->o.closing(c->o.arg, some, false);
     uv_timer_start(&c->tick, on_closing_tick, CLOSING_TICK_MS, CLOSING_TICK_MS);
 }
 
+static void find_choices(struct cluster *c, struct choices *ret)
+{
+    struct slots busy = {0};
+    c->o.busy(c->o.arg, &busy);
+    hub_find_idle(c->hub, &c->hub->open, &ret->idle);
+    hub_find_movable(c->hub, &c->hub->open, false, &ret->read);
+    hub_find_movable(c->hub, &c->hub->open, true, &ret->live);
+    slots_less(&ret->idle, &busy);
+    slots_less(&ret->read, &busy);
+    slots_less(&ret->live, &busy);
+    slots_less(&ret->read, &ret->idle);
+    slots_less(&ret->live, &ret->idle);
+    slots_less(&ret->live, &ret->read);
+}
+
 /* Slots that were left are given away as a whole before others are looked at.  A node that leaves
- * has no share: it keeps the slots in which something lives, as long as that does. */
+ * has no part: it keeps the slots in which something lives that cannot move, as long as it does. */
 static void leave_some(struct cluster *c)
 {
-    struct slots idle, busy = {0};
-    unsigned share = store_view_share(&c->view, c->us);
-    unsigned have = store_view_count(&c->view, c->us), going = slots_count(&c->closing);
-    if (c->restores || c->leaves || have <= share + going || !has_others(c) ||
-        !store_pg_is_sure(c->pg))
+    struct choices *among;
+    struct slots go, some;
+    msec_t now = c->hub->clock.now_ms;
+    dealer_measure(&c->dealer, c->hub->use, &c->ours, now);
+    store_pg_load(c->pg, c->dealer.told);
+    if (c->restores || c->leaves || !cluster_has_others(c) || !store_pg_is_sure(c->pg))
         return;
-    unsigned most = have - share - going;
-    hub_find_idle(c->hub, &c->hub->open, &idle);
-    c->o.busy(c->o.arg, &busy);
-    slots_less(&idle, &busy);
-    unsigned n = slots_first(&idle, most);
-    if (n > 0)
-        leave(c, &idle);
-    close_some(c, most - n, &busy);
+    struct dealt dealt = dealer_look(&c->dealer, &c->view, c->us, now);
+    if (dealt.by_number)
+        dealt.weight -= slots_count(&c->closing);
+    if (dealt.weight <= 0)
+        return;
+    among = xalloc(sizeof *among);
+    find_choices(c, among);
+    dealer_choose(&c->dealer, &dealt, among, may_close(c), &go, &some);
+    free(among);
+    if (!slots_are_empty(&go))
+        leave(c, &go);
+    if (!slots_are_empty(&some))
+        close_some(c, &some);
 }
 
 /* --- the view --------------------------------------------------------------------------------- */
@@ -230,6 +256,7 @@ static void take_slots(struct cluster *c, const struct store_view *before)
         if (!mine) {
             slots_take(&c->ours, i);
             slots_take(&c->closing, i);
+            slots_take(&c->parted, i);
         }
         if (!mine || slots_has(&c->ours, i) || slots_has(&c->leaving, i))
             continue;
@@ -350,6 +377,8 @@ struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *
     if (!pg)
         return c;
     c->us = store_pg_incarnation(pg);
+    c->dealer.patience = options->lease_ms * PATIENCE_LEASES;
+    c->dealer.percent = options->uneven_percent;
     ASSERT(uv_async_init(loop, &c->async, on_view) == 0);
     ASSERT(uv_timer_init(loop, &c->tick) == 0);
     store_pg_watch(pg, on_changed, c);
@@ -425,6 +454,14 @@ const struct store_node *cluster_node(const struct cluster *c, size_t i)
         if (c->view.nodes[k].state != NODE_DEAD && i-- == 0)
             return &c->view.nodes[k];
     return NULL;
+}
+
+bool cluster_has_others(const struct cluster *c)
+{
+    for (size_t i = 0; i < c->view.n && c->pg; i++)
+        if (c->view.nodes[i].state == NODE_LIVES && c->view.nodes[i].incarnation != c->us)
+            return true;
+    return false;
 }
 
 struct home_of cluster_home_of(const struct cluster *c, struct str owner)

@@ -59,6 +59,8 @@ struct cluster_options {
     /* Those are about to be left: nothing may be staged for their owners any more. */
     void (*leaving)(void *arg, const struct slots *slots);
     void *arg;
+    msec_t lease_ms;
+    unsigned uneven_percent; /* dealer.h */
     /* The processes of one machine, with a store of one process: this one's incarnation, and
      * that of the home of all, with its address for links.  us 0: there is one process. */
     int64_t us, home;
@@ -89,6 +91,8 @@ bool cluster_is_trusted(const struct cluster *c);
 /* The living nodes, this one among them; NULL behind the last. */
 const struct store_node *cluster_node(const struct cluster *c, size_t i);
 const struct store_node *cluster_find_node(const struct cluster *c, int64_t incarnation);
+/* Somebody else who could take slots. */
+bool cluster_has_others(const struct cluster *c);
 unsigned cluster_slots_of(const struct cluster *c, int64_t incarnation); /* 0: nobody's */
 /* Ourselves. */
 int64_t cluster_incarnation(const struct cluster *c); /* 0: a store of one node */

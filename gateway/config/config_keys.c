@@ -270,6 +270,10 @@ static const struct key cluster_keys[] = {
      TEXT(config, cluster.secret_file, MAX_PATH_TEXT)},
     {"lease_s", "how long a gateway that gives no sign of life keeps the store",
      INT(config, cluster.lease_s, 3, 3600, 10)},
+    {"uneven_percent",
+     "how far above the mean a gateway's load may stand before it gives owners "
+     "away; 0: they are dealt by number alone; the same at all gateways",
+     INT(config, cluster.uneven_percent, 0, 1000, 25)},
     {"listen", "address and port for the store's other gateways",
      TEXT(config, cluster.listen, 128)},
     {"advertise", "address and port by which those reach it", TEXT(config, cluster.advertise, 128),

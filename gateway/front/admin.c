@@ -410,6 +410,7 @@ static void put_gateway(struct buf *out, const struct cluster *c, const struct s
     js_put_field(out, "node", str_of(node->name));
     js_put_field(out, "state", str_of(states[node->state]));
     js_put_int(out, "slots", cluster_slots_of(c, node->incarnation));
+    js_put_int(out, "load", node->load);
     js_put_int(out, "incarnation", node->incarnation);
     js_put_field(out, "version", str_of(node->version));
     if (node->link[0])

@@ -134,6 +134,7 @@ static void put_other_node(struct buf *out, const struct cluster *c, const struc
     js_put_field(out, "name", str_of(node->name));
     js_put_field(out, "phase", str_of(states[node->state]));
     js_put_int(out, "slots", cluster_slots_of(c, node->incarnation));
+    js_put_int(out, "load", node->load);
     js_put_field(out, "version", str_of(node->version));
     buf_putc(out, '}');
 }
@@ -152,9 +153,11 @@ static void put_nodes(const struct front *f, struct buf *out)
     js_put_int(out, "pid", getpid());
     js_put_int(out, "port", f->port);
     js_put_field(out, "version", STR(HOLDFAST_VERSION));
-    const struct store_node *node;
-    if (cluster_node(f->cluster, 0)) /* the store has several */
-        js_put_int(out, "slots", cluster_slots_of(f->cluster, cluster_incarnation(f->cluster)));
+    const struct store_node *node = cluster_find_node(f->cluster, cluster_incarnation(f->cluster));
+    if (node) /* the store has several */
+        js_put_int(out, "slots", cluster_slots_of(f->cluster, node->incarnation));
+    if (node)
+        js_put_int(out, "load", node->load);
     buf_putc(out, '}');
     for (size_t i = 0; (node = cluster_node(f->cluster, i)) != NULL; i++)
         if (node->incarnation != cluster_incarnation(f->cluster))

@@ -19,6 +19,7 @@ enum node_state { NODE_LIVES, NODE_LEAVES, NODE_DEAD };
 struct store_node {
     int64_t incarnation; /* a process's life */
     int64_t beat;        /* larger with each sign of life */
+    uint32_t load;       /* of its owners, as it tells with that; a slot without any counts 1 */
     enum node_state state;
     char name[NODE_NAME_TEXT];
     char link[NODE_LINK_TEXT]; /* where others reach it, "" for nowhere */
@@ -38,8 +39,20 @@ struct store_view {
     uint64_t agreed;      /* all nodes have said what they had on the server before; 0: not yet */
 };
 
-/* How many slots are to be that node's, all nodes alike: 0 for one that does not live. */
-unsigned store_view_share(const struct store_view *v, int64_t incarnation);
 unsigned store_view_count(const struct store_view *v, int64_t incarnation); /* that are its */
+/* How slots are dealt; all nodes compute it alike.  A node weighs as much as it has slots, and its
+ * load; only those that live take part.  While no load is told, it is slots alone that count. */
+struct store_deal {
+    unsigned n;          /* nodes that live */
+    bool by_load;        /* some load is told */
+    unsigned have, free; /* slots: that node's, and nobody's */
+    unsigned share;      /* by number; 0 when it does not live, like the next */
+    int64_t weight;      /* that node's */
+    int64_t sum, least;  /* of all together, with the free ones; and of the lightest */
+    unsigned fewest;     /* slots of the lightest */
+};
+void store_view_deal(const struct store_view *v, int64_t incarnation, struct store_deal *ret);
+/* How many of nobody's slots it is to take, so that all are taken. */
+unsigned store_view_claims(const struct store_view *v, int64_t incarnation);
 
 #endif

@@ -37,6 +37,11 @@ uint64_t store_pg_redone(const struct store_pg *store)
     return atomic_load(&store->redo.again);
 }
 
+void store_pg_load(struct store_pg *store, uint32_t load)
+{
+    atomic_store(&store->load, load);
+}
+
 int64_t store_pg_incarnation(const struct store_pg *store)
 {
     return store->incarnation;

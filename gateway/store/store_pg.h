@@ -73,6 +73,7 @@ bool store_pg_is_trusted(const struct store_pg *store);
 msec_t store_pg_lease_left(const struct store_pg *store); /* as long as it is sure; 0: it is not */
 uint64_t store_pg_takeovers(const struct store_pg *store);
 void store_pg_advertise(struct store_pg *store, const char *address);
+void store_pg_load(struct store_pg *store, uint32_t load); /* told with each sign of life */
 /* This node is to have no more slots, and gives away those that it has. */
 void store_pg_leave(struct store_pg *store);
 /* The view is to have another range for keys. */

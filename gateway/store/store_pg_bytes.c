@@ -1,5 +1,5 @@
 /* The bytes of files on the server: what has come of a file is a row, and its bytes are chunks, of
- * which none reaches over a multiple of CELL.  So a read at any place knows where to begin.
+ * which none reaches over a multiple of PG_FILE_CELL.  So a read at any place knows where to begin.
  *
  * What writes begins with a lock of the owner's slot, which must not be another node's: a gateway
  * that was replaced changes nothing, and one that replaces it waits for what is under way.  Each
@@ -15,7 +15,6 @@
 #include "gateway/store/store_pg_private.h"
 #include "proto/str.h"
 
-#define CELL 65536
 #define BYTES_CONNS 4 /* kept open: as many as there are threads that call, usually */
 #define BYTES_ANSWER_MS 60000
 
@@ -123,7 +122,7 @@ static struct str group_of(const char *part)
 static void put_chunks(struct pg_conn *conn, const char *part, int64_t at, struct str bytes)
 {
     while (bytes.n > 0) {
-        size_t room = CELL - (size_t)at % CELL;
+        size_t room = PG_FILE_CELL - (size_t)at % PG_FILE_CELL;
         struct str chunk = {bytes.p, bytes.n < room ? bytes.n : room};
         struct pg_call c = bytes_call(conn, PG_CHUNK_PUT, str_of(part));
         pg_int(&c, at);
@@ -236,7 +235,7 @@ static int64_t chunks_ask(struct pg_conn *conn, enum pg_stmt stmt, const char *n
 {
     struct pg_call c = bytes_call(conn, stmt, str_of(name));
     PGresult *r;
-    pg_int(&c, at - at % CELL);
+    pg_int(&c, at - at % PG_FILE_CELL);
     pg_int(&c, at + (int64_t)n);
     int64_t got = pg_ask(&c, &r);
     if (got == STORE_OK)
@@ -287,10 +286,10 @@ static int write_whole(int fd, const char *bytes, size_t n)
 static int bytes_blob_lend(void *store, const char *blob, const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
-    char *piece = xalloc(CELL);
-    int64_t at = 0, n = fd < 0 ? STORE_IO : CELL;
-    while (n == CELL) {
-        n = bytes_blob_read(store, blob, at, piece, CELL);
+    char *piece = xalloc(PG_FILE_CELL);
+    int64_t at = 0, n = fd < 0 ? STORE_IO : PG_FILE_CELL;
+    while (n == PG_FILE_CELL) {
+        n = bytes_blob_read(store, blob, at, piece, PG_FILE_CELL);
         int status = n > 0 ? write_whole(fd, piece, (size_t)n) : STORE_OK;
         at += n > 0 ? n : 0;
         n = status < 0 ? status : n;

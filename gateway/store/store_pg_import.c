@@ -1,5 +1,6 @@
-/* From a data directory with SQLite to PostgreSQL, and back: row by row, in one transaction, and
- * then every row is compared with its original before that ends.  Nobody uses either meanwhile. */
+/* From a data directory with SQLite to PostgreSQL, and back: row by row and file by file, in one
+ * transaction, and then every row is compared with its original, and the bytes of every file with
+ * their hash, before that ends.  Nobody uses either meanwhile. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +8,8 @@
 
 #include "core/outbox.h"
 #include "gateway/store/data_dir.h"
-#include "gateway/store/store_pg_private.h"
-#include "gateway/store/store_sqlite_private.h"
+#include "gateway/store/file_check.h"
+#include "gateway/store/store_pg_import.h"
 
 #define COLUMNS_MAX 64
 #define OUTBOX_BODY 4 /* its column, which names the owner */
@@ -51,41 +52,6 @@ static const struct copied copied[] = {
     WHOLE("blocks", "task_key, first, last, bytes", "task_key, first", "bytes", -1),
 };
 
-enum cell_type { CELL_NONE, CELL_INT, CELL_REAL, CELL_BYTES };
-struct cell {
-    enum cell_type type;
-    int64_t n;
-    double real;
-    struct str bytes; /* until the next row */
-};
-
-struct transfer {
-    struct sql_conn sqlite;
-    struct pg_conn pg;
-    bool back; /* to SQLite */
-    store_pg_say_fn say;
-    void *arg;
-    int64_t rows;
-};
-
-static bool transfer_fails(struct transfer *t, const char *what, const char *why)
-{
-    char text[512];
-    snprintf(text, sizeof text, "%.100s: %.*s", what, (int)strcspn(why, "\n"), why);
-    t->say(t->arg, true, text);
-    return false;
-}
-
-static bool sqlite_fails(struct transfer *t, const char *what)
-{
-    return transfer_fails(t, what, sqlite3_errmsg(t->sqlite.db));
-}
-
-static bool postgres_fails(struct transfer *t, const char *what)
-{
-    return transfer_fails(t, what, PQerrorMessage(t->pg.pg));
-}
-
 static bool pg_does(struct transfer *t, const char *sql)
 {
     PGresult *r = PQexec(t->pg.pg, sql);
@@ -106,91 +72,6 @@ static int64_t pg_count(struct transfer *t, const char *sql)
 static bool sqlite_does(struct transfer *t, const char *sql)
 {
     return sqlite3_exec(t->sqlite.db, sql, NULL, NULL, NULL) == SQLITE_OK || sqlite_fails(t, sql);
-}
-
-/* --- rows of either side ---------------------------------------------------------------------- */
-
-struct rows {
-    struct transfer *t;
-    sqlite3_stmt *stmt; /* NULL: PostgreSQL's */
-    PGresult *result;
-    int n;
-    bool failed;
-};
-
-static bool rows_open(struct rows *rows, struct transfer *t, bool sqlite, const char *sql)
-{
-    *rows = (struct rows){.t = t};
-    if (sqlite) {
-        rows->failed = sqlite3_prepare_v2(t->sqlite.db, sql, -1, &rows->stmt, NULL) != SQLITE_OK;
-        rows->n = rows->failed ? 0 : sqlite3_column_count(rows->stmt);
-        return rows->failed ? sqlite_fails(t, sql) : true;
-    }
-    rows->failed = PQsendQueryParams(t->pg.pg, sql, 0, NULL, NULL, NULL, NULL, 1) != 1 ||
-                   PQsetSingleRowMode(t->pg.pg) != 1;
-    return rows->failed ? postgres_fails(t, sql) : true;
-}
-
-static bool rows_next(struct rows *rows)
-{
-    if (rows->stmt) {
-        int rc = sqlite3_step(rows->stmt);
-        rows->failed = rc != SQLITE_ROW && rc != SQLITE_DONE;
-        return rc == SQLITE_ROW;
-    }
-    PQclear(rows->result);
-    rows->result = PQgetResult(rows->t->pg.pg);
-    if (PQresultStatus(rows->result) == PGRES_SINGLE_TUPLE) {
-        rows->n = PQnfields(rows->result);
-        return true;
-    }
-    rows->failed = PQresultStatus(rows->result) != PGRES_TUPLES_OK;
-    return false;
-}
-
-static struct cell sqlite_cell(sqlite3_stmt *stmt, int i)
-{
-    int type = sqlite3_column_type(stmt, i);
-    struct cell c = {.type = CELL_BYTES};
-    if (type == SQLITE_NULL)
-        return (struct cell){CELL_NONE, 0, 0, STR_NULL};
-    if (type == SQLITE_INTEGER)
-        return (struct cell){CELL_INT, sqlite3_column_int64(stmt, i), 0, STR_NULL};
-    if (type == SQLITE_FLOAT)
-        return (struct cell){CELL_REAL, 0, sqlite3_column_double(stmt, i), STR_NULL};
-    const void *p = type == SQLITE_BLOB ? sqlite3_column_blob(stmt, i)
-                                        : (const void *)sqlite3_column_text(stmt, i);
-    c.bytes = (struct str){p ? p : "", (size_t)sqlite3_column_bytes(stmt, i)};
-    return c;
-}
-
-static struct cell rows_cell(const struct rows *rows, int i)
-{
-    if (rows->stmt)
-        return sqlite_cell(rows->stmt, i);
-    if (PQgetisnull(rows->result, 0, i))
-        return (struct cell){CELL_NONE, 0, 0, STR_NULL};
-    switch (PQfsize(rows->result, i)) {
-    case -1: return (struct cell){CELL_BYTES, 0, 0, pg_col(rows->result, 0, i)};
-    default: break;
-    }
-    if (PQftype(rows->result, i) == 701)
-        return (struct cell){CELL_REAL, 0, pg_col_real(rows->result, 0, i), STR_NULL};
-    return (struct cell){CELL_INT, pg_col_int(rows->result, 0, i), 0, STR_NULL};
-}
-
-static bool rows_close(struct rows *rows, const char *what)
-{
-    bool good = !rows->failed;
-    if (!good && rows->stmt)
-        (void)sqlite_fails(rows->t, what);
-    else if (!good)
-        (void)postgres_fails(rows->t, what);
-    sqlite3_finalize(rows->stmt);
-    PQclear(rows->result);
-    for (PGresult *r; !rows->stmt && (r = PQgetResult(rows->t->pg.pg));)
-        PQclear(r);
-    return good;
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -225,12 +106,6 @@ static bool put_in_sqlite(struct transfer *t, const struct copied *c, const stru
     return good || sqlite_fails(t, c->name);
 }
 
-static void big(char to[8], uint64_t n)
-{
-    for (int i = 7; i >= 0; i--, n >>= 8)
-        to[i] = (char)(n & 0xff);
-}
-
 #define PLUS_ONE_OF(type, name) +1
 static bool put_in_postgres(struct transfer *t, const struct copied *c, const struct rows *from)
 {
@@ -247,7 +122,7 @@ static bool put_in_postgres(struct transfer *t, const struct copied *c, const st
         uint64_t bits = (uint64_t)cell.n;
         if (cell.type == CELL_REAL)
             memcpy(&bits, &cell.real, sizeof bits);
-        big(numbers[n], bits);
+        transfer_big(numbers[n], bits);
         bool number = cell.type == CELL_INT || cell.type == CELL_REAL;
         values[n] = cell.type == CELL_NONE ? NULL : number ? numbers[n] : cell.bytes.p;
         lengths[n] = number ? 8 : (int)cell.bytes.n;
@@ -255,7 +130,7 @@ static bool put_in_postgres(struct transfer *t, const struct copied *c, const st
     }
     if (c->owner >= 0) {
         struct str text = {values[owner], (size_t)lengths[owner]};
-        big(numbers[n], c->owner == OUTBOX_BODY ? outbox_slot(text) : slot_of(text));
+        transfer_big(numbers[n], c->owner == OUTBOX_BODY ? outbox_slot(text) : slot_of(text));
         values[n] = numbers[n];
         lengths[n] = 8;
         formats[n++] = one;
@@ -419,7 +294,7 @@ static bool copy_journal(struct transfer *t)
         char number[8];
         const char *values[] = {number, bytes.bytes.p};
         const int lengths[] = {8, (int)bytes.bytes.n}, formats[] = {1, 1};
-        big(number, (uint64_t)row);
+        transfer_big(number, (uint64_t)row);
         r = PQexecPrepared(t->pg.pg, "journal", 2, values, lengths, formats, 1);
         good = PQresultStatus(r) == PGRES_COMMAND_OK || postgres_fails(t, "journal");
         PQclear(r);
@@ -489,7 +364,7 @@ static bool transfer_all(struct transfer *t)
     good = good && (t->back ? newest_to_sqlite(t) : newest_to_postgres(t));
     for (size_t i = 0; i < countof(copied) && good; i++)
         good = compare_table(t, &copied[i]);
-    return good && compare_selects(t, "journal", JOURNAL_HERE, JOURNAL_THERE);
+    return good && compare_selects(t, "journal", JOURNAL_HERE, JOURNAL_THERE) && transfer_files(t);
 }
 
 static bool reach_server(struct transfer *t, const struct store_pg_options *o)
@@ -544,11 +419,15 @@ static int version_of(struct transfer *t, const char *path)
 
 static bool transfer_end(struct transfer *t, bool good)
 {
-    char text[96];
+    char text[128];
     sql_conn_close(&t->sqlite);
     pg_conn_close(&t->pg);
     snprintf(text, sizeof text, "%lld rows, each the same on both sides", (long long)t->rows);
     if (good)
+        t->say(t->arg, false, text);
+    snprintf(text, sizeof text, "%lld files of %lld bytes, each with its hash", (long long)t->files,
+             (long long)t->bytes);
+    if (good && t->files > 0)
         t->say(t->arg, false, text);
     return good;
 }
@@ -556,7 +435,7 @@ static bool transfer_end(struct transfer *t, bool good)
 bool store_pg_import(const struct store_pg_options *o, const char *dir, store_pg_say_fn say,
                      void *arg)
 {
-    struct transfer t = {.say = say, .arg = arg};
+    struct transfer t = {.dir = dir, .say = say, .arg = arg};
     struct data_dir d;
     char error[DATA_DIR_ERROR];
     if (!data_dir_look(dir, &d, error))
@@ -572,21 +451,26 @@ bool store_pg_import(const struct store_pg_options *o, const char *dir, store_pg
 bool store_pg_export(const struct store_pg_options *o, const char *dir, store_pg_say_fn say,
                      void *arg)
 {
-    struct transfer t = {.say = say, .arg = arg, .back = true};
+    struct transfer t = {.dir = dir, .back = true, .say = say, .arg = arg};
     struct store_sqlite_options options = {.dir = dir, .power = true};
     struct store_sqlite *made = NULL;
     char error[STORE_ERROR_TEXT] = "";
-    struct buf path = {0};
+    struct buf path = {0}, files = {0};
     buf_putf(&path, "%s/holdfast.db", dir);
     buf_putc(&path, 0);
-    bool good = access(path.bytes, F_OK) != 0 ||
+    buf_putf(&files, "%s/files", dir);
+    buf_putc(&files, 0);
+    bool good = (access(path.bytes, F_OK) != 0 && access(files.bytes, F_OK) != 0) ||
                 transfer_fails(&t, dir, "there is a store already: take an empty directory");
     if (good && store_sqlite_open(&options, &made, error) < 0)
         good = transfer_fails(&t, dir, error);
     store_sqlite_ops.close(made); /* its tables are there */
     good = good && transfer_within(&t, o, path.bytes);
-    if (!good && made)
+    if (!good && made) {
         (void)unlink(path.bytes);
+        file_copy_remove(files.bytes);
+    }
     buf_done(&path);
+    buf_done(&files);
     return transfer_end(&t, good);
 }

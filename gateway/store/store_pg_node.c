@@ -351,6 +351,7 @@ int pg_beat_on(struct store_pg *s, struct pg_conn *conn)
     struct pg_call c;
     PGresult *r;
     pg_begin(&c, conn, PG_BEAT);
+    pg_int(&c, atomic_load(&s->load));
     pg_int(&c, s->incarnation);
     int status = pg_ask(&c, &r);
     if (status == STORE_OK && PQntuples(r) == 0) {

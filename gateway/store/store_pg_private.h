@@ -348,6 +348,7 @@ struct pg_answers {
 /* --- the store -------------------------------------------------------------------------------- */
 
 #define PG_LIFE_BYTES 16
+#define PG_FILE_CELL 65536 /* no chunk of a file reaches over a multiple of it */
 #define PG_HISTORY_TEXT 80
 
 /* How far this node is after the server has become another one (store_pg_redo.c).  Only a sure one
@@ -394,6 +395,7 @@ struct store_pg {
     atomic_bool wants_range;    /* for keys */
     atomic_bool suspects;       /* somebody else met another server: the writer connects again */
     struct pg_watch *watch;     /* NULL: idle gives the signs of life */
+    _Atomic uint32_t load;      /* to be told with the next sign of life */
     _Atomic int64_t beat_at;    /* by pg_boot_ms: when the last one that worked was sent */
     _Atomic uint64_t commits;   /* that were made: what a reader has kept is older */
     _Atomic int64_t generation; /* of the writer's connection: readers have none older */

@@ -140,9 +140,13 @@ static const char script_7[] =
 static const char script_8[] =
     "ALTER TABLE nodes ADD COLUMN IF NOT EXISTS history bytea NOT NULL DEFAULT '';";
 
+/* Each node's load: store_nodes.h. */
+static const char script_9[] =
+    "ALTER TABLE beats ADD COLUMN IF NOT EXISTS load bigint NOT NULL DEFAULT 0;";
+
 const struct pg_script pg_scripts[] = {{script_1, indexes_1}, {script_2, NULL}, {script_3, NULL},
                                        {script_6, NULL},      {script_5, NULL}, {script_7, NULL},
-                                       {script_8, NULL}};
+                                       {script_8, NULL},      {script_9, NULL}};
 const int pg_schema_version = (int)countof(pg_scripts);
 
 /* --- columns ---------------------------------------------------------------------------------- */

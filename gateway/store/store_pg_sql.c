@@ -178,7 +178,7 @@ static const char *const texts[PG_COUNT] = {
         "- 1735689600) AS number FROM cluster) n",
     [PG_NODES] =
         "SELECT n.incarnation, n.node, n.place, n.newest_id, b.beat, n.state, n.life, n.link, "
-        "n.version, (SELECT store_epoch FROM cluster), n.history, " NOW_MS
+        "n.version, (SELECT store_epoch FROM cluster), n.history, b.load, " NOW_MS
         " FROM nodes n JOIN beats b ON b.incarnation = n.incarnation "
         "ORDER BY n.incarnation LIMIT 65",
     [PG_NODE_DEAD] = "UPDATE nodes SET state = 2 WHERE incarnation = ? AND state < 2 "
@@ -194,7 +194,8 @@ static const char *const texts[PG_COUNT] = {
     [PG_NODE_LINK] = "UPDATE nodes SET link = ? WHERE incarnation = ? AND life = ?",
     [PG_NODE_GOES] = "UPDATE nodes SET state = 1 WHERE incarnation = ? AND life = ? AND state = 0",
     [PG_BEAT_NEW] = "INSERT INTO beats (incarnation, beat, dead) VALUES (?, 0, 0)",
-    [PG_BEAT] = "UPDATE beats SET beat = beat + 1 WHERE incarnation = ? AND dead = 0 RETURNING 1",
+    [PG_BEAT] = "UPDATE beats SET beat = beat + 1, load = ? WHERE incarnation = ? AND dead = 0 "
+                "RETURNING 1",
     [PG_NODE_LEAVE] = "WITH b AS (UPDATE beats SET dead = 1 WHERE incarnation = ?) "
                       "UPDATE nodes SET state = 2 WHERE incarnation = ?1 AND life = ?",
 

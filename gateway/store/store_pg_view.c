@@ -27,7 +27,7 @@ static int view_nodes(struct pg_conn *conn, struct store_view *v, char names[STO
     int n = status == STORE_OK ? PQntuples(r) : 0;
     v->n = 0;
     if (n > 0) { /* however long the answer took, its clock stood between the two */
-        int64_t theirs = pg_col_int(r, 0, 11);
+        int64_t theirs = pg_col_int(r, 0, 12);
         v->clock_off_ms = asked > theirs ? asked - theirs : told < theirs ? told - theirs : 0;
     }
     for (int i = 0; i < n && v->n < STORE_NODES_MAX; i++) {
@@ -38,7 +38,8 @@ static int view_nodes(struct pg_conn *conn, struct store_view *v, char names[STO
         struct store_node *node = &v->nodes[v->n];
         *node = (struct store_node){.incarnation = pg_col_int(r, i, 0),
                                     .beat = pg_col_int(r, i, 4),
-                                    .state = (enum node_state)pg_col_int(r, i, 5)};
+                                    .state = (enum node_state)pg_col_int(r, i, 5),
+                                    .load = (uint32_t)pg_col_int(r, i, 11)};
         copy_text(node->name, sizeof node->name, pg_col(r, i, 1));
         copy_text(node->link, sizeof node->link, pg_col(r, i, 7));
         copy_text(node->version, sizeof node->version, pg_col(r, i, 8));

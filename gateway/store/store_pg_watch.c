@@ -121,12 +121,9 @@ static int claim(struct pg_watch *w, unsigned n)
 
 static int claim_free(struct pg_watch *w)
 {
-    unsigned ours = store_view_count(&w->now, w->s->incarnation);
-    unsigned free_ones = store_view_count(&w->now, 0);
-    unsigned share = store_view_share(&w->now, w->s->incarnation);
-    if (free_ones == 0 || ours >= share)
+    unsigned n = store_view_claims(&w->now, w->s->incarnation);
+    if (n == 0)
         return STORE_OK;
-    unsigned n = share - ours < free_ones ? share - ours : free_ones;
     int status = claim(w, n);
     return status < 0 ? status : pg_view_read(&w->conn, &w->now, w->names, &w->last_moved);
 }
@@ -381,6 +378,7 @@ static int beat_unsure(struct pg_watch *w)
 {
     struct pg_call c;
     pg_begin(&c, &w->conn, PG_BEAT);
+    pg_int(&c, atomic_load(&w->s->load));
     pg_int(&c, w->s->incarnation);
     return pg_run(&c);
 }

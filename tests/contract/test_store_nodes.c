@@ -291,7 +291,9 @@ static void test_released_slots_go_to_the_poor(void **state)
     assert_string_equal(pg_kit_sql("SELECT count(*) FROM slots WHERE incarnation IS NULL"), "0");
     struct store_view *v = xcalloc(sizeof *v);
     store_pg_view(two, v);
-    assert_int_equal(store_view_share(v, two->incarnation), 2048);
+    struct store_deal deal;
+    store_view_deal(v, two->incarnation, &deal);
+    assert_int_equal(deal.share, 2048);
     free(v);
     store_pg_ops.close(two);
 }

@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+import files as file_store
 import postgres
 from gateway import LATE_S, SCALE, WAIT_S, Gateway, run, wait_until
 from holdfast import Client, new_id, program
@@ -266,6 +267,19 @@ def test_doctor_looks_at_the_server_and_at_what_is_on_it(server, folder):
         assert code == 1 and f"WRONG task {task['task_id']} hangs on no conversation" in said
 
 
+def give_files(gateway, token, conversation):
+    """id → bytes: none, one, around a chunk's border, and more."""
+    owner = file_store.Owner(gateway, token)
+    bodies = [os.urandom(n) for n in (0, 1, 65535, 65536, 65537, 300000)]
+    return {(conversation, owner.give(conversation, body)["file_id"]): body for body in bodies}
+
+
+def have_files(gateway, token, given):
+    owner = file_store.Owner(gateway, token)
+    return all(owner.ask("GET", f"{conversation}/files/{file_id}")[::2] == (200, body)
+               for (conversation, file_id), body in given.items())
+
+
 def test_import_brings_a_data_directory_over_and_back(server, folder):
     """A client sees the same on both sides, byte for byte."""
     keys = {"auth": {"keys": [{"kid": "k", "alg": "HS256", "secret_file": str(folder / "secret")}]}}
@@ -285,17 +299,28 @@ def test_import_brings_a_data_directory_over_and_back(server, folder):
         with Gateway(sqlite, folder=here) as one:
             with Client(one, token=token(one)) as client:
                 tasks = [client.finish({"token": "said"}, {"flood": 300, "bytes": 90})[0] for _ in range(3)]
+            given = give_files(one, token(one), tasks[0]["conversation_id"])
             before = seen(one, tasks)
+            assert have_files(one, token(one), given)
         two = Gateway(over, folder=there)
         two.mark = "none"
         two.command()
         files = ("--config", str(pathlib.Path(there) / "config.json"))
+        spoilt, = one.data.glob(f"files/blob/*/{sorted(file_store.blobs(one))[0]}")
+        good = spoilt.read_bytes()
+        spoilt.chmod(0o600)
+        spoilt.write_bytes(good[:-1] + b"?" if good else b"?")
         done = run("import", *files, str(one.data))
-        assert done.returncode == 0, done.stdout
+        assert done.returncode == 1 and f"WRONG files/blob/{spoilt.parent.name}/{spoilt.name}: " in done.stdout
+        assert server.sql("SELECT (SELECT count(*) FROM tasks) + (SELECT count(*) FROM file_chunks)", "import") == "0"
+        spoilt.write_bytes(good)
+        done = run("import", *files, str(one.data))
+        assert done.returncode == 0 and f"{len(given)} files of " in done.stdout, done.stdout
         again = run("import", *files, str(one.data))
         assert again.returncode == 1 and "take an empty database" in again.stdout
         with two:
             assert seen(two, tasks) == before
+            assert have_files(two, token(two), given)
             with Client(two, token=token(two)) as client:
                 newer, _ = client.finish({"token": "more"})
                 assert newer["task_id"] > tasks[-1]["task_id"]
@@ -308,3 +333,4 @@ def test_import_brings_a_data_directory_over_and_back(server, folder):
         back.rename(one.data)
         with Gateway(sqlite, folder=here) as one:
             assert seen(one, [*tasks, newer]) == after
+            assert have_files(one, token(one), given)

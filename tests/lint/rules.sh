@@ -42,7 +42,7 @@ lws_|LWS_|<libwebsockets    front/ base/deadline cli/chat_link
 json_t|JSON_|<jansson       config/ auth/jwt_key
 z_stream|Z_[A-Z]|<zlib      front/deflate
 SSL_|X509|<openssl/ssl      front/tls front/ws links/link_tls
-EVP_|<openssl/evp           auth/ fetch/webhook_sign files/ links/link_proof links/link_tls processes/sandbox store/file_check
+EVP_|<openssl/evp           auth/ fetch/webhook_sign files/ links/link_proof links/link_tls processes/sandbox store/file_check store/store_pg_import_files
 SHA256_[A-Z][a-z]|<openssl/sha base/chain_digest
 HMAC|<openssl/hmac          auth/jwt fetch/webhook_sign links/link_proof
 PEM_|BN_|OSSL_|ECDSA_       auth/

@@ -67,7 +67,7 @@ struct node {
     size_t first_kept, n_kept, most_kept;
     uint64_t last;
     int64_t range;
-    struct slots closed;
+    struct slots closed, parted;
     struct waiter staged;
     unsigned n_fenced;
 };
@@ -109,14 +109,15 @@ static struct {
     int key_of[OWNERS];          /* number of the request key that is asked for */
     int key_task[OWNERS][TASKS]; /* the task that a key made; -1: not known */
     bool outage, healing;
+    bool goes_on; /* tasks do, over a restart and a move */
     struct node *running;
     int64_t keys[ROWS];
     unsigned owners_of_keys[ROWS];
     int64_t epoch;                  /* the newest that was ever raised */
     int64_t told;                   /* … that a hub has heard of, and so clients */
     size_t n_before, n_before_told; /* tasks that these are about */
-    unsigned takeovers, moves, sent_away, fenced, lines, zombies, losses, redone, refused, raised,
-        raised_before, quiet, ranges;
+    unsigned resumed, parted, takeovers, moves, sent_away, fenced, lines, zombies, losses, redone,
+        refused, raised, raised_before, quiet, ranges;
 } w;
 
 static char names[OWNERS][8];
@@ -302,7 +303,51 @@ static struct run *nodes_start(void *settings, const struct run_spec *spec,
     return kit_start(settings, spec, events, task, ret_error);
 }
 
+/* Text that nothing has settled is said again. */
+struct recall {
+    unsigned n;
+};
+
+static struct recall *nodes_recall(void *settings, struct recall *recall,
+                                   const struct recalled *item, bool *ret_settled)
+{
+    (void)settings;
+    *ret_settled =
+        !item->event || (item->event->event != EVENT_TOKEN && item->event->event != EVENT_THINKING);
+    return recall ? recall : xcalloc(sizeof *recall);
+}
+
+static void nodes_forget(struct recall *recall)
+{
+    free(recall);
+}
+
+static struct run *nodes_resume(void *settings, const struct run_spec *spec,
+                                const struct resumption *from, const struct run_events *events,
+                                void *task, char *ret_error)
+{
+    unsigned owner = owner_of_name(spec->owner);
+    struct known_task *t = task_of(spec->task_id, owner);
+    free(from->recall);
+    assert_true(is_trusted(w.running));
+    if (is_sure(w.running))
+        assert_int_equal(w.t.home[owner], w.running->incarnation);
+    assert_false(t->ended);
+    t->began = true;
+    w.resumed++;
+    return kit_start(settings, spec, events, task, ret_error);
+}
+
+static void nodes_leave(struct run *r)
+{
+    r->wants_more = false;
+}
+
 static const struct agent_ops nodes_agent_ops = {.kind = "kit",
+                                                 .recall = nodes_recall,
+                                                 .forget = nodes_forget,
+                                                 .resume = nodes_resume,
+                                                 .leave = nodes_leave,
                                                  .start = nodes_start,
                                                  .cancel = kit_cancel,
                                                  .kill = kit_kill,
@@ -395,13 +440,15 @@ static void node_open(struct node *n)
     memset(n->mine, 0, sizeof n->mine);
     memset(n->comes, 0, sizeof n->comes);
     memset(n->goes, 0, sizeof n->goes);
+    memset(&n->parted, 0, sizeof n->parted);
     start.next_key = ++w.number << 32 | 1;
     k->inline_store = store_inline_new(&nodes_ops, n);
     k->agents[0] = (struct agent){.name = "first",
                                   .description = "",
                                   .is_default = true,
                                   .has_inbox = true,
-                                  .is_process = true,
+                                  .is_process = !w.goes_on,
+                                  .goes_on = w.goes_on,
                                   .timeout_ms = 1800000000,
                                   .idle_timeout_ms = 1800000000,
                                   .grace_ms = 5000,

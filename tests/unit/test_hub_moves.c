@@ -1,0 +1,247 @@
+/* A slot moves with its live tasks: they are left here, and go on at the home that has it next.
+ * Here that is the same hub again, from which everything of the slot was gone. */
+#include "core/task.h"
+#include "tests/support/hub_again.h"
+
+static struct slots anns;
+static int64_t tenure;
+static bool is_bound;
+
+static bool bound(struct run *r)
+{
+    (void)r;
+    return is_bound;
+}
+
+static const struct agent_ops moves_ops = {AGAIN_OPS, .deliver = kit_deliver, .is_bound = bound};
+
+static int setup(void **state)
+{
+    struct kit *k = *state = kit_new();
+    again_use(k, &moves_ops);
+    for (size_t i = 0; i < countof(k->agents); i++)
+        k->agents[i].is_process = false;
+    anns = (struct slots){0};
+    slots_add(&anns, slot_of(STR("ann")));
+    k->hub.o.shared = true;
+    is_bound = false;
+    tenure = 10;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    kit_free_all(*state);
+    return 0;
+}
+
+static bool finds(struct kit *k,
+                  void (*find)(struct hub *h, const struct slots *among, bool live,
+                               struct slots *ret),
+                  bool live)
+{
+    struct slots found;
+    find(&k->hub, &anns, live, &found);
+    return slots_has(&found, slot_of(STR("ann")));
+}
+
+static bool may_move(struct kit *k)
+{
+    return finds(k, hub_find_movable, true);
+}
+
+static bool is_idle(struct kit *k)
+{
+    struct slots found;
+    hub_find_idle(&k->hub, &anns, &found);
+    return slots_has(&found, slot_of(STR("ann")));
+}
+
+static bool is_quiet(struct kit *k)
+{
+    struct slots found;
+    hub_find_quiet(&k->hub, &anns, &found);
+    return slots_has(&found, slot_of(STR("ann")));
+}
+
+/* The number of tasks that went along. */
+static unsigned go(struct kit *k)
+{
+    unsigned n = k->hub.use[slot_of(STR("ann"))].tasks;
+    assert_true(may_move(k));
+    hub_close_slots(&k->hub, &anns);
+    assert_true(is_quiet(k));
+    assert_int_equal(hub_part(&k->hub, &anns), n);
+    kit_settle(k);
+    assert_true(is_idle(k));
+    hub_leave(&k->hub, &anns);
+    kit_settle(k);
+    assert_int_equal(k->hub.n_live, 0);
+    assert_int_equal(k->hub.use[slot_of(STR("ann"))].tasks, 0);
+    assert_int_equal(k->hub.streams.n + k->hub.conversations.n + k->hub.owners.n, 0);
+    return n;
+}
+
+static void come(struct kit *k)
+{
+    int status = 1;
+    hub_restore_slots(&k->hub, &anns, tenure++, "", kit_on_ready, &status);
+    kit_settle(k);
+    assert_int_equal(status, 0);
+}
+
+/* It is sent away, and another one comes; task NULL: it resumes none. */
+static struct client *move(struct kit *k, struct client *c, const char *task)
+{
+    client_free(c);
+    (void)go(k);
+    come(k);
+    c = client_new(k, "ann");
+    if (task)
+        client_ask(c, "resume", "c", task, ",\"after\":0");
+    return c;
+}
+
+#define TOKEN(text) json("{'event':'token','data':{'text':'" text "'}}")
+
+static void test_a_task_goes_on_at_its_next_home(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    run_say(k, kit_run(k, 0), json("{'event':'progress','data':{'progress':0.5}}"));
+    run_say(k, kit_run(k, 0), TOKEN("half"));
+    c = move(k, c, task);
+    assert_int_equal(again.left, 1);
+    assert_true(kit_run(k, 0)->freed);
+    assert_int_equal(k->n_runs, 2);
+    run_say(k, kit_run(k, 1), TOKEN("whole"));
+    run_end(k, kit_run(k, 1), RUN_DONE, "");
+    client_await(c, json("'seq':1,"));
+    client_await(c, json("'text':'half'"));
+    const char *resumed = client_await(c, json("'event':'task.resumed'"));
+    assert_non_null(strstr(resumed, json("'attempt':2,")));
+    assert_non_null(strstr(resumed, json("'planned':true,'retracts':3,'keep':{'text':0,")));
+    client_await(c, json("'text':'whole'"));
+    client_await(c, json("'output':'whole'"));
+    client_free(c);
+}
+
+static void test_it_moves_any_number_of_times(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    for (int i = 0; i < 12; i++)
+        c = move(k, c, NULL);
+    client_ask(c, "resume", "c", task, "");
+    client_await(c, json("'attempt':13,'why':'takeover','planned':true"));
+    run_end(k, kit_run(k, 12), RUN_DONE, "");
+    client_await(c, json("'event':'task.completed'"));
+    client_free(c);
+}
+
+static void test_what_waits_goes_along(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    client_say(c, json("{'type':'chat','conversation_id':'c','message':'next',"
+                       "'when_busy':'enqueue'}"));
+    run_say(
+        k, kit_run(k, 0),
+        json("{'event':'input_required','data':{'input_id':'q','kind':'question','prompt':'?'}}"));
+    c = move(k, c, NULL);
+    client_ask(c, "respond", "c", task, json(",'input_id':'q','answer':'a'"));
+    client_await(c, json("{'type':'ok'"));
+    assert_non_null(strstr(kit_run(k, 1)->delivered.bytes, json("'answer':'a'")));
+    assert_int_equal(k->n_runs, 2);
+    run_end(k, kit_run(k, 1), RUN_DONE, "");
+    assert_string_equal(kit_run(k, 2)->input, "next");
+    run_end(k, kit_run(k, 2), RUN_DONE, "");
+    client_free(c);
+}
+
+/* A program, a call under way, a run that is to end: nobody finds them from elsewhere. */
+static void test_what_lies_here_stays(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    assert_true(may_move(k));
+    is_bound = true;
+    assert_false(may_move(k));
+    is_bound = false;
+    k->agents[0].outlives = true;
+    assert_false(may_move(k));
+    k->agents[0].outlives = k->agents[0].goes_on = false;
+    assert_false(may_move(k));
+    k->agents[0].goes_on = true;
+    assert_true(may_move(k));
+    assert_false(finds(k, hub_find_movable, false));
+    client_ask(c, "resume", "c", task, "");
+    hub_close_slots(&k->hub, &anns);
+    assert_false(is_quiet(k)); /* it is read */
+    hub_reopen_slots(&k->hub, &anns);
+    client_ask(c, "cancel", "c", task, "");
+    assert_false(may_move(k));
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    client_free(c);
+}
+
+static void test_slots_that_stay_after_all_go_on(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "go");
+    client_say(c, json("{'type':'chat','conversation_id':'c','message':'next',"
+                       "'when_busy':'enqueue'}"));
+    hub_close_slots(&k->hub, &anns);
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    assert_int_equal(k->n_runs, 1);
+    hub_reopen_slots(&k->hub, &anns);
+    kit_settle(k);
+    assert_string_equal(kit_run(k, 1)->input, "next");
+    run_end(k, kit_run(k, 1), RUN_DONE, "");
+    client_free(c);
+}
+
+static void test_a_gateway_that_passes_on_lets_tasks_run(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    client_ask(c, "resume", "c", task, "");
+    hub_pass_on(&k->hub);
+    client_say(c, json("{'type':'chat','conversation_id':'d','message':'x'}"));
+    client_await(c, json("'code':'overloaded'"));
+    run_say(k, kit_run(k, 0), TOKEN("still"));
+    client_await(c, json("'text':'still'"));
+    assert_int_equal(again.left, 0);
+    assert_true(hub_awaits_tasks(&k->hub));
+    client_free(c);
+    assert_int_equal(go(k), 1);
+    assert_false(hub_awaits_tasks(&k->hub));
+    come(k); /* as one that had it restored when it was told to stop */
+    assert_int_equal(again.left, 1);
+    hub_abandon(&k->hub);
+    kit_settle(k);
+    assert_int_equal(again.left, 2);
+    assert_true(hub_is_over(&k->hub));
+    client_free(client_new(k, "ann"));
+}
+
+#define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        HUB_TEST(test_a_task_goes_on_at_its_next_home),
+        HUB_TEST(test_it_moves_any_number_of_times),
+        HUB_TEST(test_what_waits_goes_along),
+        HUB_TEST(test_what_lies_here_stays),
+        HUB_TEST(test_slots_that_stay_after_all_go_on),
+        HUB_TEST(test_a_gateway_that_passes_on_lets_tasks_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
