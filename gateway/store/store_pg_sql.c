@@ -111,6 +111,7 @@ _Static_assert(TASK_ROW_BYTES == 1024, "file_record_cost");
 #define HISTORY                                                                                       \
     "(SELECT convert_to(system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8), " \
     "'UTF8') FROM pg_control_system())"
+#define SECONDS_NOW "extract(epoch FROM clock_timestamp())::bigint - 1735689600" /* since 2025 */
 #define NOW_MS "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 #define CHUNKS(table, name)                                                        \
     "SELECT t.size, c.place, c.bytes FROM " table " t LEFT JOIN file_chunks c ON " \
@@ -149,9 +150,8 @@ static const char *const texts[PG_COUNT] = {
         "(? = 0 OR pid = ?2)) SELECT count(*) FROM p WHERE NOT pg_terminate_backend(pid, 5000)",
     [PG_CLUSTER_LOCK] = "SELECT schema_version FROM cluster FOR UPDATE",
     /* Never given before, also not in a tail that a failover lost. */
-    [PG_CLUSTER_NUMBER] = "UPDATE cluster SET last_number = greatest(last_number + 1, "
-                          "extract(epoch FROM clock_timestamp())::bigint - 1735689600) "
-                          "RETURNING last_number",
+    [PG_CLUSTER_NUMBER] = "UPDATE cluster SET last_number = greatest(last_number + 1, " SECONDS_NOW
+                          ") RETURNING last_number",
     /* A promoted standby's log has a timeline of its own; pg_control_checkpoint would show the old
      * one until its next checkpoint. */
     [PG_HISTORY] = "SELECT " HISTORY,
@@ -159,8 +159,8 @@ static const char *const texts[PG_COUNT] = {
         "UPDATE cluster c SET history = n.history, "
         "store_epoch = CASE WHEN n.kept THEN c.store_epoch ELSE n.number END, "
         "last_number = CASE WHEN n.kept THEN c.last_number ELSE n.number END FROM "
-        "(SELECT h.history, k.history = '' OR ? = 1 AS kept, greatest(k.last_number + 1, "
-        "extract(epoch FROM clock_timestamp())::bigint - 1735689600) AS number FROM cluster k, "
+        "(SELECT h.history, k.history = '' OR ? = 1 AS kept, "
+        "greatest(k.last_number + 1, " SECONDS_NOW ") AS number FROM cluster k, "
         "(SELECT " HISTORY " AS history) h) n "
         "WHERE c.history <> n.history RETURNING CASE WHEN n.kept THEN 0 ELSE n.number END",
     [PG_HISTORY_OF_NODE] = "UPDATE nodes SET history = ? WHERE incarnation = ? AND life = ?",
@@ -174,8 +174,7 @@ static const char *const texts[PG_COUNT] = {
     /* The parameter is a number that was given, as somebody knows. */
     [PG_REWOUND] =
         "UPDATE cluster SET last_number = n.number, store_epoch = n.number FROM "
-        "(SELECT greatest(last_number + 1, ? + 1, extract(epoch FROM clock_timestamp())::bigint "
-        "- 1735689600) AS number FROM cluster) n",
+        "(SELECT greatest(last_number + 1, ? + 1, " SECONDS_NOW ") AS number FROM cluster) n",
     [PG_NODES] =
         "SELECT n.incarnation, n.node, n.place, n.newest_id, b.beat, n.state, n.life, n.link, "
         "n.version, (SELECT store_epoch FROM cluster), n.history, b.load, " NOW_MS

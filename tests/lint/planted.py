@@ -48,7 +48,7 @@ PLANTS = [
      "names of this library stand in store/ alone"),
     ("gateway/agents/talk.c", at_end("struct lws_context;\n"), "names of this library stand in front/"),
     ("gateway/fetch/complaint.c", at_top("#include <jansson.h>\n"), "names of this library stand in config/"),
-    ("gateway/processes/tree.c", at_end("int EVP_planted(void);\n"), "names of this library stand in auth/ base/chain_digest fetch/"),
+    ("gateway/processes/tree.c", at_end("int EVP_planted(void);\n"), "names of this library stand in auth/ fetch/"),
     ("gateway/store/block_slab.c", at_end("struct SSL_planted;\n"), "names of this library stand in front/tls"),
     ("core/map.c", at_end("struct uv_planted;\n"), "name of a library of the rim in core/"),
     ("core/list.h", include('#include "gateway/base/log.h"', "proto/base.h"), "core/ may include only"),

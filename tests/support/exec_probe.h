@@ -229,7 +229,7 @@ static inline int count_marked(void)
     return n;
 }
 
-/* A process that is just becoming another program shows no environment: hence more than one look. */
+/* A process that is just becoming another program shows no environment: hence several looks. */
 static inline bool none_marked(void *arg)
 {
     (void)arg;
