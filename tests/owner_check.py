@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tries on a running deployment that nobody learns anything of another's tasks.
 
-    ./dev owner-check URL [--owner TOKEN --other TOKEN] [--bad TOKEN]... [--message TEXT] [--timing N]
+    ./dev owner-check URL [--owner TOKEN --other TOKEN] [--bad TOKEN]... [--message TEXT] [--timing N] [--part PART]
 
 Every verb of both transports is asked as the owner of a task, as another owner, and with an identity that is missing,
 malformed, forged, or given by --bad (an expired token, say); and by one who has the owner's share of a third conversation.  For all but the owner, the answers about a task that
@@ -18,6 +18,7 @@ Exit status: 0 nothing was found, 1 something was, 2 it could not be tried.
 import argparse
 import asyncio
 import base64
+import contextlib
 import functools
 import http.client
 import itertools
@@ -253,6 +254,22 @@ class Http:
                 kept = sorted((name.lower(), value) for name, value in reply.headers.items()
                               if name.lower() not in PASSING)
                 return reply.status, kept, answer
+            self.waits += 1
+            time.sleep(float(reply.headers.get("Retry-After", 0.2)))
+        raise CannotTry("the rate limit does not let this through")
+
+
+    def stream(self, path, token, until):
+        """(status, the lines of a stream of events up to that one and the line behind it)."""
+        for _ in range(100):
+            connection = type(self.connection)(self.url.hostname, self.url.port, timeout=WAIT_S)
+            with contextlib.closing(connection):
+                connection.request("GET", "/v1" + path, headers={} if token is None else {"Authorization": "Bearer " + token})
+                reply, lines = connection.getresponse(), []
+                while reply.status == 200 and until not in lines[-2:-1] and (line := reply.readline()):
+                    lines.append(line.decode().rstrip("\n"))
+            if reply.status != 429:
+                return reply.status, lines
             self.waits += 1
             time.sleep(float(reply.headers.get("Retry-After", 0.2)))
         raise CannotTry("the rate limit does not let this through")
@@ -591,6 +608,33 @@ async def try_face_sockets(world):
             world.found.equal(f"{what}, {name} identity", *refused)
 
 
+def cursor_of(lines):
+    return next((line.get("cursor") for line in map(json.loads, lines) if line["type"] == "cursor"), None)
+
+
+async def try_watch(world):
+    """A watch of all events, begun at the owner's cursor: the other hears of none of the owner's tasks."""
+    async with Wire(world.url) as mine:
+        await mine.hello(world.owner)
+        told = [await mine.ask("watch", events=True)]
+        while not (cursor := cursor_of(told)):
+            told.append(await mine.line())
+    for fields in ({}, {"cursor": cursor}):
+        async with Wire(world.url) as other:
+            await other.hello(world.other)
+            heard = [await other.ask("watch", events=True, **fields)]
+            while not cursor_of(heard):  # all that it may follow is told of by then
+                heard.append(await other.line())
+            world.found.that("WebSocket watch names another's", not any(known in line for line in heard for known in (*world.conversations, world.task, world.ended)))
+        query = "".join(f"&{name}={value}" for name, value in fields.items())
+        status, lines = world.http.stream(f"/watch?events=true{query}", world.other, "event: cursor")
+        world.found.that(f"HTTP GET /watch: {status}", status == 200)
+        world.found.that("HTTP GET /watch names another's", not any(known in line for line in lines for known in (*world.conversations, world.task, world.ended)))
+    for name, token in world.bad.items():
+        status, _ = world.http.stream("/watch?events=true", token, "event: cursor")
+        world.found.that(f"HTTP GET /watch, {name} identity: {status}", status == 401)
+
+
 async def try_wire(world):
     found, nowhere = world.found, world.nowhere
     async with Wire(world.url) as wire:
@@ -616,6 +660,7 @@ async def try_wire(world):
             for conversation, message in world.messages():
                 got = await wire.ask(type, conversation_id=conversation, **filled(fields, conversation, message))
                 found.equal(f"WebSocket {verb}", got, expected)
+        await try_watch(world)
         listed = await wire.ask("conversations")
         await wire.ask("watch")
         found.that("WebSocket conversations names another's", not any(c in listed for c in world.conversations))
@@ -756,13 +801,24 @@ async def try_timing_of(world, what, n, questions, asked):
     world.found.wrong.append(f"timing of {what}: the medians differ by more than noise, three times in a row")
 
 
+def kinds(world):
+    """The four kinds of tasks that are asked about."""
+    return {"runs": (world.conversations[0], world.task), "ended": (world.conversations[1], world.ended),
+            "none": (world.nowhere, NO_TASK), "nothing": (world.nowhere, NO_TASK)}
+
+
+def over_http(world, token, method, path, body):
+    async def ask():
+        world.http.ask(method, path, body, token)
+    return ask
+
+
 async def try_timing_narrowed(world, n):
     """A token for another conversation of the owner's: a refusal that no look-up precedes takes as long for what is there."""
     token = world.share()
     if token is None:
         return
-    about = {"runs": (world.conversations[0], world.task), "ended": (world.conversations[1], world.ended),
-             "none": (world.nowhere, NO_TASK), "nothing": (world.nowhere, NO_TASK)}
+    about = kinds(world)
     async with Wire(world.url) as wire:
         await wire.hello(token)
         for verb, fields in TASK_VERBS.items():
@@ -771,23 +827,17 @@ async def try_timing_narrowed(world, n):
             await try_timing_of(world, f"narrowed, WebSocket {verb}", n, questions, wire)
     world.http.connection.close()
 
-    def over_http(method, path, body):
-        async def ask():
-            world.http.ask(method, path, body, token)
-        return ask
-
     for method, tail, body in TASK_ROUTES:
-        questions = {kind: over_http(method, f"/conversations/{c}/tasks/{t}{tail}", body) for kind, (c, t) in about.items()}
+        questions = {kind: over_http(world, token, method, f"/conversations/{c}/tasks/{t}{tail}", body) for kind, (c, t) in about.items()}
         await try_timing_of(world, f"narrowed, HTTP {method} …/tasks/…{tail}", n, questions, world.http)
     files = {**about, "runs": (world.conversations[0], world.files[0]), "ended": (world.conversations[1], world.files[1])}
     if None not in world.files:
-        questions = {kind: over_http("GET", f"/conversations/{c}/files/{f}", None) for kind, (c, f) in files.items()}
+        questions = {kind: over_http(world, token, "GET", f"/conversations/{c}/files/{f}", None) for kind, (c, f) in files.items()}
         await try_timing_of(world, "narrowed, HTTP GET …/files/…", n, questions, world.http)
 
 
 async def try_timing(world, n):
-    about = {"runs": (world.conversations[0], world.task), "ended": (world.conversations[1], world.ended),
-             "none": (world.nowhere, NO_TASK), "nothing": (world.nowhere, NO_TASK)}
+    about = kinds(world)
     async with Wire(world.url) as wire:
         await wire.hello(world.other)
         for verb, fields in TASK_VERBS.items():
@@ -799,23 +849,27 @@ async def try_timing(world, n):
                          for kind, (c, t) in about.items()}
             await try_timing_of(world, f"WebSocket {verb}", n, questions, wire)
 
-    def over_http(method, path, body):
-        async def ask():
-            world.http.ask(method, path, body, world.other)
-        return ask
-
     world.http.connection.close()  # it has been idle for long, and may be closed at the other end
     for method, tail, body in TASK_ROUTES:
-        questions = {kind: over_http(method, f"/conversations/{c}/tasks/{t}{tail}", body) for kind, (c, t) in about.items()}
+        questions = {kind: over_http(world, world.other, method, f"/conversations/{c}/tasks/{t}{tail}", body) for kind, (c, t) in about.items()}
         await try_timing_of(world, f"HTTP {method} …/tasks/…{tail}", n, questions, world.http)
     files = {**about, "runs": (world.conversations[0], world.files[0]), "ended": (world.conversations[1], world.files[1])}
     for method, tail, body in FILE_ROUTES[::2] if None not in world.files else []:
-        questions = {kind: over_http(method, f"/conversations/{c}{filled(tail, c, f)}", filled(body, c, f))
+        questions = {kind: over_http(world, world.other, method, f"/conversations/{c}{filled(tail, c, f)}", filled(body, c, f))
                      for kind, (c, f) in files.items()}
         await try_timing_of(world, f"HTTP {method} …{tail}, a file", n, questions, world.http)
+
+
+async def try_timing_of_faces(world, n):
+    about = kinds(world)
+    world.http.connection.close()
     for what, method, path, body, _ in served_faces(world):
-        questions = {kind: over_http(method, filled(path, c, t), filled(body, c, t)) for kind, (c, t) in about.items()}
+        questions = {kind: over_http(world, world.other, method, filled(path, c, t), filled(body, c, t)) for kind, (c, t) in about.items()}
         await try_timing_of(world, what, n, questions, world.http)
+
+
+async def try_timing_of_face_sockets(world, n):
+    about = kinds(world)
     for row in FACE_SOCKETS:
         async with FaceSocket(world, row, world.other) as socket:
             await socket.ask(about["none"])
@@ -830,9 +884,25 @@ def options_of(arguments):
     parser.add_argument("--owner", help="a token")
     parser.add_argument("--other", help="a token of somebody else")
     parser.add_argument("--bad", action="append", default=[], metavar="TOKEN", help="must be refused: an expired one")
+    parser.add_argument("--part", choices=["answers", *TIMINGS], help="that alone; all but answers need --timing")
     parser.add_argument("--message", default="count to 200 slowly", help="what the owner's tasks are asked")
     parser.add_argument("--timing", type=int, default=0, metavar="N", help="compare times, N tries of each")
     return parser.parse_args(arguments)
+
+
+def try_answers(world):
+    try_http(world)
+    try_files(world)
+    try_faces(world)
+    asyncio.run(try_wire(world))
+    asyncio.run(try_schedules(world))
+    try_narrowed(world)
+    asyncio.run(try_identities(world))
+    asyncio.run(try_face_sockets(world))
+
+
+TIMINGS = {"wire": try_timing, "faces": try_timing_of_faces, "sockets": try_timing_of_face_sockets,
+           "narrowed": try_timing_narrowed}
 
 
 def main(arguments):
@@ -840,18 +910,11 @@ def main(arguments):
     try:
         world = World(options)
         try:
-            try_http(world)
-            try_files(world)
-            try_faces(world)
-            asyncio.run(try_wire(world))
-            asyncio.run(try_schedules(world))
-            if not options.timing:  # which takes long enough by itself
-                try_narrowed(world)
-            asyncio.run(try_identities(world))
-            asyncio.run(try_face_sockets(world))
-            if options.timing:
-                asyncio.run(try_timing(world, options.timing))
-                asyncio.run(try_timing_narrowed(world, options.timing))
+            if options.part in (None, "answers"):
+                try_answers(world)
+            for part, tries in TIMINGS.items():
+                if options.timing and options.part in (None, part):
+                    asyncio.run(tries(world, options.timing))
             asyncio.run(try_owner(world))
         finally:
             world.clean_up()

@@ -1,4 +1,5 @@
 /* Everything that a connection follows: conversations, lists, and what their limits leave out. */
+#include "proto/link.h"
 #include "tests/support/hub_kit.h"
 
 static int setup(void **state)
@@ -128,6 +129,28 @@ static void test_hub_watcher_gets_the_newest_state_when_the_store_reads_again(vo
     client_free(w);
 }
 
+/* All of it: a transport that is nothing but the watch can tell that it is over. */
+static void test_hub_watch_ends_at_a_damaged_record(void **state)
+{
+    struct kit *k = *state;
+    struct client *a = client_new(k, "ann"), *c = client_new(k, "ann");
+    client_say(c, json("{'type':'watch','id':'1','events':true}"));
+    client_await(c, json("'type':'cursor'"));
+    assert_true(session_knows(&c->session) & LINK_WATCHES);
+    store_inline_fail_queries(k->inline_store, 1, STORE_CORRUPT);
+    client_start(a, "c", "x");
+    client_await(c, json("{'type':'error','code':'internal','message':'watch ends: "));
+    assert_false(session_knows(&c->session) & LINK_WATCHES);
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    client_expect_nothing(c);
+    client_say(c, json("{'type':'watch','id':'2'}"));
+    client_await(c, json("{'type':'ok','id':'2'}"));
+    client_say(a, json("{'type':'title','conversation_id':'c','title':'t'}"));
+    client_await(c, json("'type':'conversation_changed'"));
+    client_free(a);
+    client_free(c);
+}
+
 #define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -137,6 +160,7 @@ int main(void)
         HUB_TEST(test_hub_what_passes_the_limit_of_subscriptions_is_said),
         HUB_TEST(test_hub_goaway_reaches_who_connects_during_a_drain),
         HUB_TEST(test_hub_watcher_gets_the_newest_state_when_the_store_reads_again),
+        HUB_TEST(test_hub_watch_ends_at_a_damaged_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
