@@ -1,5 +1,6 @@
 /* Slots that come and go while others are served. */
 #include "core/grant.h"
+#include "core/handover.h"
 #include "core/hub.h"
 #include "core/schedule.h"
 #include "core/task_parts.h"
