@@ -12,6 +12,7 @@ import postgres
 import tokens
 from gateway import wait_until
 from holdfast import Client, Closed, ids, new_id, text_of
+from test_admin import Admin
 from workers import Fleet, Worker, config
 
 if not postgres.programs():
@@ -196,6 +197,21 @@ def test_a_gateway_that_joins_has_them_too(three):
         with comes_back(worker, three.gateways["a"]) as back, served(three.gateways["b"], owner) as client:
             task = client.chat("x", agent="shout")
             back.line(back.next("run")["run"], 1, end="done")
+            client.wait_terminal(task)
+
+
+def test_an_operator_drains_a_worker_at_all_gateways(three):
+    with Worker(three.gateways["a"]) as worker:
+        worker.next("welcome")
+        for order in ("drain", "undrain"):
+            Admin(three.gateways["b"]).good("POST", f"/v1/admin/workers/{order}", {"worker": "gpu"})
+            for gateway in three.gateways.values():
+                listed = Admin(gateway).good("GET", "/v1/admin/workers")["workers"]
+                assert [one["draining"] for one in listed] == [order == "drain", False]
+        worker.next("drain")
+        with client_at(three, "c", "b") as client:
+            task = client.chat("x", agent="shout")
+            worker.line(worker.next("run")["run"], 1, end="done")
             client.wait_terminal(task)
 
 
