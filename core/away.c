@@ -22,10 +22,13 @@ bool away_open(struct session *s)
     return s->away;
 }
 
+/* A home that is dead keeps its owners until another has taken them over: nobody waits for that. */
 bool away_hello(struct session *s, struct str id)
 {
-    if (!away_open(s))
+    if (!away_open(s)) {
+        session_push_error(s, ERR_OVERLOADED, id, UNREACHABLE_HOME);
         return false;
+    }
     s->away_waits = true;
     s->away_hello = id.p ? xstrdup(id) : NULL;
     return true;
@@ -80,8 +83,11 @@ void away_lost(struct session *s, int close_code)
     s->away = NULL;
     if (s->away_waits) { /* it was not let in */
         session_drop_replies(s);
+        struct str id = str_of(s->away_hello);
         if (close_code == CLOSE_UNAUTHORIZED)
-            session_push_error(s, ERR_UNAUTHORIZED, str_of(s->away_hello), "revoked");
+            session_push_error(s, ERR_UNAUTHORIZED, id, "revoked");
+        else
+            session_push_error(s, ERR_OVERLOADED, id, UNREACHABLE_HOME);
         end_wait(s);
     }
     session_close(s, (enum close_code)close_code);

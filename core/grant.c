@@ -3,16 +3,6 @@
 #include <stdlib.h>
 
 #include "core/session.h"
-#include "proto/base64url.h"
-
-#define CODE_BYTES 18 /* 24 characters */
-
-struct handover {
-    struct list node; /* in the hub's, oldest first */
-    struct owner *owner;
-    int64_t expires_at, until;
-    char code[CODE_BYTES / 3 * 4 + 1];
-};
 
 struct grant *grant_find(struct hub *h, struct str owner, struct str id)
 {
@@ -186,19 +176,6 @@ void grant_restore(struct hub *h, const struct outbox_record *row)
     js_done(&doc);
 }
 
-static void handover_drop(struct hub *h, struct handover *code)
-{
-    list_remove(&code->node);
-    owner_unref(h, code->owner);
-    free(code);
-}
-
-void handovers_mark(const struct hub *h, struct slots *ret)
-{
-    list_each (it, &h->handovers)
-        slots_add(ret, list_item(it, struct handover, node)->owner->slot);
-}
-
 void grants_drop(struct owner *owner)
 {
     while (!list_is_empty(&owner->grants))
@@ -215,72 +192,5 @@ static void grants_forget_of(struct map_node *node, void *arg)
 
 void grants_done(struct hub *h)
 {
-    list_each (it, &h->handovers)
-        handover_drop(h, list_item(it, struct handover, node));
     map_each(&h->owners, grants_forget_of, h);
-}
-
-/* --- handover --------------------------------------------------------------------------------- */
-
-/* Drops those that are over, and the oldest ones of an owner who has too many. */
-static void handovers_clear(struct hub *h, const struct owner *owner)
-{
-    unsigned n = 0;
-    for (struct list *it = h->handovers.prev, *before; it != &h->handovers; it = before) {
-        struct handover *code = list_item(it, struct handover, node);
-        before = it->prev;
-        n += code->owner == owner;
-        if (code->expires_at <= h->clock.wall_ms || (code->owner == owner && n >= MAX_HANDOVERS))
-            handover_drop(h, code);
-    }
-}
-
-bool handover_make(struct hub *h, struct owner *owner, int64_t until, struct buf *code)
-{
-    unsigned char bytes[CODE_BYTES];
-    handovers_clear(h, owner);
-    if (!h->o.random(bytes, sizeof bytes))
-        return false;
-    size_t from = code->len;
-    base64url_put(code, bytes, sizeof bytes);
-    struct handover *made = xcalloc(sizeof *made);
-    made->owner = owner;
-    owner->refs++;
-    made->expires_at = h->clock.wall_ms + HANDOVER_MS;
-    made->until = until;
-    ASSERT(code->len - from == sizeof made->code - 1);
-    memcpy(made->code, code->bytes + from, sizeof made->code - 1);
-    list_push(&h->handovers, &made->node);
-    return true;
-}
-
-/* In the same time, however much of it is right. */
-static bool is_same_code(const char *a, struct str b)
-{
-    size_t n = strlen(a);
-    unsigned char differ = b.n != n;
-    for (size_t i = 0; i < n && i < b.n; i++)
-        differ |= (unsigned char)(a[i] ^ b.p[i]);
-    return differ == 0;
-}
-
-bool handover_take(struct hub *h, struct str code, struct buf *token)
-{
-    struct handover *found = NULL;
-    list_each (it, &h->handovers) {
-        struct handover *one = list_item(it, struct handover, node);
-        if (one->expires_at > h->clock.wall_ms && is_same_code(one->code, code))
-            found = one;
-    }
-    if (!found || !h->o.sign)
-        return false;
-    struct buf claims = {0};
-    js_put_str(&claims, STR("sub"));
-    buf_putc(&claims, ':');
-    js_put_str(&claims, str_of(found->owner->name));
-    js_put_int(&claims, "exp", found->until / 1000);
-    bool is_signed = h->o.sign(h->o.arg, buf_str(&claims), token);
-    buf_done(&claims);
-    handover_drop(h, found);
-    return is_signed;
 }

@@ -1,10 +1,9 @@
-/* grant -- what an owner lets others do: a link that reads, or a member of a conversation; and the
- * codes that bring them to another device.
+/* grant -- what an owner lets others do: a link that reads, or a member of a conversation.
  *
  * Shape:    a grant is one row of the outbox, under a name that no receiver has, and one object in
  *           memory.  Its token (proto/rights.h) is signed by the gateway and names it: the token
  *           counts as long as the grant is there.  With the grant go the connections that came with
- *           its token, at once.  A handover is a code in memory alone, for two minutes, good once.
+ *           its token, at once.
  *
  *             put ──▶ committed ──withdrawn, expired, its conversation is gone──▶ taken
  *
@@ -18,8 +17,6 @@
 #include "core/hub.h"
 
 #define OUTBOX_GRANTS "\x01grants"
-#define HANDOVER_MS 120000
-#define MAX_HANDOVERS 8 /* of one owner, at a time: the oldest makes room */
 
 struct grant {
     struct list node; /* in its owner's, oldest first */
@@ -52,13 +49,6 @@ void grant_join(struct session *s);
 void grant_restore(struct hub *h, const struct outbox_record *row);
 /* Those in memory alone: another process has the owner from now on. */
 void grants_drop(struct owner *owner);
-void handovers_mark(const struct hub *h, struct slots *ret); /* slots of owners with a code */
 void grants_done(struct hub *h);
-
-/* Appends a new code; until: when the token that it will be exchanged for expires.  False: there
- * are no random numbers. */
-bool handover_make(struct hub *h, struct owner *owner, int64_t until, struct buf *code) MUST_USE;
-/* Appends the token that the code is good for, which it then is no more. */
-bool handover_take(struct hub *h, struct str code, struct buf *token) MUST_USE;
 
 #endif

@@ -15,6 +15,7 @@
 struct away; /* the rim's half of a session at its home */
 struct call;
 struct hub;
+struct redeeming;
 struct session;
 
 struct home_port {
@@ -30,6 +31,9 @@ struct home_port {
     /* Has the request carried out at the owner's home, in the session there when it has one: it
      * ends in call_finish or call_fail.  False: the home cannot be reached. */
     bool (*request)(void *arg, struct call *c);
+    /* Takes a code of the other node that has the slot: it ends in handover_redeemed.  False: there
+     * is none that can be reached. */
+    bool (*redeem)(void *arg, unsigned slot, struct str code, struct redeeming *r);
 };
 
 bool home_is_away(const struct hub *h, struct str owner);

@@ -5,6 +5,7 @@
 
 #include "core/call.h"
 #include "core/grant.h"
+#include "core/handover.h"
 #include "core/load.h"
 #include "core/notice.h"
 #include "core/schedule.h"
@@ -245,6 +246,7 @@ void hub_done(struct hub *h)
     journal_done(&h->journal);
     map_each(&h->conversations, drop_notices, NULL);
     schedules_done(h);
+    handovers_done(h);
     grants_done(h);
     map_each(&h->streams, hub_drop_stream, h);
     struct list *node;

@@ -224,7 +224,7 @@ struct hub {
     struct timer notice_join;  /* armed: a turn waits for notices that may join it */
     struct list zones;         /* time zones that were read (schedule.c) */
     uint32_t n_schedules;
-    struct list handovers;  /* codes (grant.c) */
+    struct list handovers;  /* codes (handover.c) */
     struct timer ask_again; /* armed: a record could not be read, and somebody waits for it */
     struct slot_use use[N_SLOTS];
     bool draining;

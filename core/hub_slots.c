@@ -5,6 +5,7 @@
  * A task whose run may move is left as at a planned stop: what it said is committed and sealed, and
  * the next home goes on with it. */
 #include "core/grant.h"
+#include "core/handover.h"
 #include "core/hub.h"
 #include "core/notice.h"
 #include "core/schedule.h"

@@ -77,6 +77,7 @@ static void session_let_go(struct session *s)
     if (s->call)
         call_forget(s->call);
     s->call = NULL;
+    session_forget_hello(s);
     if (s->away)
         s->hub->o.home->close(s->away);
     s->away = NULL;
@@ -189,7 +190,7 @@ static void session_take_lines(struct session *s, struct str message);
 static void session_run(struct session *s)
 {
     s->running = true;
-    while (!s->call && s->reply_bytes < MAX_REPLY && s->state != SESSION_CLOSING) {
+    while (!s->call && !s->hello && s->reply_bytes < MAX_REPLY && s->state != SESSION_CLOSING) {
         struct list *node = list_pop(&s->requests);
         if (!node)
             break;
@@ -199,9 +200,10 @@ static void session_run(struct session *s)
     s->running = false;
 }
 
+/* Behind a hello that waits for its code nothing is read: it decides whose requests these are. */
 static bool session_has_room(const struct session *s)
 {
-    return s->n_replies + s->n_requests < MAX_REPLIES_WAITING;
+    return !s->hello && s->n_replies + s->n_requests < MAX_REPLIES_WAITING;
 }
 
 static struct pending *wait_in_line(struct session *s)

@@ -41,6 +41,7 @@ struct session_ops {
 
 enum session_state { SESSION_HELLO, SESSION_OPEN, SESSION_CLOSING };
 
+struct coded_hello;
 struct opening;
 struct watching;
 
@@ -106,6 +107,7 @@ struct session {
     struct list urgent;        /* pongs */
     struct list requests;      /* of struct pending: decoded requests that wait for their turn */
     struct call *call;         /* the request that is being carried out */
+    struct coded_hello *hello; /* the same of a hello with a code (session_hello.c) */
     struct buf input;          /* the rest of a message whose lines wait */
     uint32_t n_openings;
     uint32_t n_subscriptions, n_replies, n_requests;
@@ -177,7 +179,8 @@ void opening_release(struct opening *o);
 void session_wake(struct session *s);
 
 /* Between session.c, session_hello.c, session_send.c and subscription.c. */
-void session_hello(struct session *s, const struct request *r);
+void session_hello(struct session *s, struct request *r);
+void session_forget_hello(struct session *s);
 void session_on_timer(struct timer *timer);
 struct reply {
     struct list node;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/grant.h"
+#include "core/handover.h"
 #include "core/home.h"
 #include "core/session.h"
 
@@ -136,26 +137,6 @@ void session_adopt(struct session *s, const struct asker *who)
     arm_expiry(s);
 }
 
-/* The token of hello or, for a code that is good once, the one that it is exchanged for; which then
- * is in the welcome. */
-static bool identify(struct session *s, const struct request *r, struct identity *ret)
-{
-    struct buf token = {0};
-    if (!r->handover.p)
-        return s->ops->authenticate(s, r->token, ret);
-    bool known = handover_take(s->hub, r->handover, &token);
-    if (!known)
-        snprintf(ret->error, sizeof ret->error, "the code is not valid");
-    known = known && s->ops->authenticate(s, buf_str(&token), ret);
-    if (known) {
-        buf_done(&ret->token);
-        ret->token = token;
-    } else {
-        buf_done(&token);
-    }
-    return known;
-}
-
 /* A connection stays one owner's, with the same rights. */
 static const char *why_not_same(const struct session *s, const struct identity *who)
 {
@@ -166,10 +147,15 @@ static const char *why_not_same(const struct session *s, const struct identity *
     return rights_equal(s->rights, who->rights) ? NULL : "the token has other rights";
 }
 
-void session_hello(struct session *s, const struct request *r)
+/* code: it was exchanged for the token, which then is in the welcome. */
+static void greet(struct session *s, const struct request *r, struct str token, bool by_code)
 {
     struct identity who = {0};
-    const char *wrong = identify(s, r, &who) ? why_not_same(s, &who) : who.error;
+    const char *wrong = s->ops->authenticate(s, token, &who) ? why_not_same(s, &who) : who.error;
+    if (!wrong && by_code) {
+        buf_clear(&who.token);
+        buf_putstr(&who.token, token);
+    }
     if (wrong) {
         session_push_error(s, who.later ? ERR_OVERLOADED : ERR_UNAUTHORIZED, r->id, wrong);
         session_close(s, who.later ? CLOSE_TRY_LATER : CLOSE_UNAUTHORIZED);
@@ -196,4 +182,65 @@ void session_hello(struct session *s, const struct request *r)
     if (!s->away && s->state == SESSION_OPEN) /* otherwise the home looks at it */
         arm_expiry(s);
     buf_done(&who.token);
+}
+
+/* --- by a code -------------------------------------------------------------------------------- */
+
+/* A hello that waits for what its code is good for. */
+struct coded_hello {
+    struct session *session;
+    struct request req;
+    struct redeeming *redeeming;
+};
+
+static void coded_hello_free(struct coded_hello *hello)
+{
+    hello->session->hello = NULL;
+    request_done(&hello->req);
+    free(hello);
+}
+
+static void on_redeemed(void *arg, enum error e, struct str token)
+{
+    struct coded_hello *hello = arg;
+    struct session *s = hello->session;
+    struct coded_hello mine = *hello;
+    hello->req = (struct request){0};
+    coded_hello_free(hello);
+    if (e == ERR_NONE) {
+        greet(s, &mine.req, token, true);
+    } else {
+        bool later = e == ERR_OVERLOADED;
+        session_push_error(s, later ? e : ERR_UNAUTHORIZED, mine.req.id,
+                           later ? "the node that gave the code cannot be reached now"
+                                 : "the code is not valid");
+        session_close(s, later ? CLOSE_TRY_LATER : CLOSE_UNAUTHORIZED);
+    }
+    request_done(&mine.req);
+    if (!s->running)
+        session_go_on(s);
+}
+
+void session_forget_hello(struct session *s)
+{
+    if (!s->hello)
+        return;
+    handover_forget(s->hello->redeeming);
+    coded_hello_free(s->hello);
+}
+
+void session_hello(struct session *s, struct request *r)
+{
+    if (!r->handover.p) {
+        greet(s, r, r->token, false);
+        return;
+    }
+    struct coded_hello *hello = xcalloc(sizeof *hello);
+    hello->session = s;
+    hello->req = *r;
+    *r = (struct request){0};
+    s->hello = hello;
+    struct redeeming *waits = handover_redeem(s->hub, hello->req.handover, on_redeemed, hello);
+    if (waits)
+        hello->redeeming = waits;
 }

@@ -29,6 +29,13 @@ static inline void slots_add_all(struct slots *s)
     for (size_t i = 0; i < countof(s->bits); i++)
         s->bits[i] = UINT64_MAX;
 }
+static inline unsigned slots_count(const struct slots *s)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < countof(s->bits); i++)
+        n += (unsigned)__builtin_popcountll(s->bits[i]);
+    return n;
+}
 static inline void slots_take(struct slots *s, unsigned slot)
 {
     s->bits[slot / 64] &= ~((uint64_t)1 << slot % 64);

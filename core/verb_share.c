@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "core/grant.h"
+#include "core/handover.h"
 #include "core/session.h"
 
 #define SHARE_MS (7 * 86400000LL) /* unless the request says until when */

@@ -476,7 +476,7 @@ static bool server_start(struct server *s)
     auth_set_jwks(s->front.auth, s->jwks);
     workers_start(s->workers);
     if (s->config->n_workers > 0)
-        worker_ws_open(&s->front, s->workers);
+        s->doors = worker_ws_open(&s->front, s->workers);
     if (!front_open(&s->front))
         return false;
     watch_signal(s, &s->sigterm, SIGTERM, on_signal);
@@ -527,6 +527,7 @@ static void server_stop(struct server *s)
             uv_close((uv_handle_t *)signals[i], NULL);
     front_close(&s->front);
     neighbours_close(s->neighbours);
+    worker_ws_close(s->doors);
     mcp_stop(s->mcp);
     jwks_close(s->jwks);
     if (s->hub_is_open) {

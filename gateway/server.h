@@ -45,6 +45,7 @@ struct server {
     struct mcp *mcp;
     struct kept *kept; /* programs that outlive us; NULL: none can */
     struct workers *workers;
+    struct doors *doors;     /* of workers; NULL: there are none */
     struct audit *audit;     /* NULL: none */
     struct traces *traces;   /* likewise */
     struct secrets *secrets; /* of the configuration: taken out of what passes by */

@@ -27,24 +27,25 @@
 #define LINK_WINDOW_STEP (LINK_WINDOW / 4) /* it gives so much at once */
 
 /* X(enum name, word, payload): f flags of one byte, n a number, t a text, b all further bytes */
-#define LINK_TABLE(X)                                                                         \
-    X(LINK_HELLO, "hello", "nnttb")         /* version, incarnation; cluster, node; nonce */  \
-    X(LINK_PROOF, "proof", "b")             /* the MAC */                                     \
-    X(LINK_BYE, "bye", "t")                 /* why the connection ends */                     \
-    X(LINK_OPEN, "open", "fnttttt")         /* LINK_IS_SOCKET…; expiry; enum link_text */   \
-    X(LINK_IN, "in", "nb")                  /* lines to charge; a client's message */         \
-    X(LINK_OUT, "out", "fb")                /* LINK_FOLLOWS…; lines for the client */       \
-    X(LINK_ROOM, "room", "n")               /* bytes that were taken; 0: the session is */    \
-    X(LINK_CLOSE, "close", "n")             /* enum close_code: the session is over */        \
-    X(LINK_REQUEST, "request", "nnttttttb") /* session or 0, expiry; the same; a line */      \
-    X(LINK_REPLY, "reply", "ftb")           /* LINK_FOLLOWS…; error code or ""; a line */   \
-    X(LINK_MOVED, "moved", "")              /* not carried out: this node is no home of it */ \
-    X(LINK_PING, "ping", "")                                                                  \
-    X(LINK_PONG, "pong", "")                                                                  \
-    X(LINK_PIPE, "pipe", "ftt") /* LINK_IS_OPERATOR; owner, address of the client: HTTP */    \
-    X(LINK_BYTES, "bytes", "b") /* of it, in either direction */                              \
-    X(LINK_TOOK, "took", "n")   /* so many of them are out */                                 \
-    X(LINK_END, "end", "")      /* of that pipe */
+#define LINK_TABLE(X)                                                                           \
+    X(LINK_HELLO, "hello", "nnttb")         /* version, incarnation; cluster, node; nonce */    \
+    X(LINK_PROOF, "proof", "b")             /* the MAC */                                       \
+    X(LINK_BYE, "bye", "t")                 /* why the connection ends */                       \
+    X(LINK_OPEN, "open", "fnttttt")         /* LINK_IS_SOCKET…; expiry; enum link_text */     \
+    X(LINK_IN, "in", "nb")                  /* lines to charge; a client's message */           \
+    X(LINK_OUT, "out", "fb")                /* LINK_FOLLOWS…; lines for the client */         \
+    X(LINK_ROOM, "room", "n")               /* bytes that were taken; 0: the session is */      \
+    X(LINK_CLOSE, "close", "n")             /* enum close_code: the session is over */          \
+    X(LINK_REQUEST, "request", "nnttttttb") /* session or 0, expiry; the same; a line */        \
+    X(LINK_REPLY, "reply", "ftb")           /* LINK_FOLLOWS…; error code or ""; a line */     \
+    X(LINK_MOVED, "moved", "")              /* not carried out: this node is no home of it */   \
+    X(LINK_PING, "ping", "")                                                                    \
+    X(LINK_PONG, "pong", "")                                                                    \
+    X(LINK_PIPE, "pipe", "ftt")   /* LINK_IS_OPERATOR…; owner, address of the client: HTTP */ \
+    X(LINK_BYTES, "bytes", "b")   /* of it, in either direction */                              \
+    X(LINK_TOOK, "took", "n")     /* so many of them are out */                                 \
+    X(LINK_END, "end", "")        /* of that pipe */                                            \
+    X(LINK_REDEEM, "redeem", "t") /* a code of a handover; the reply has its token */
 
 enum link_kind {
     LINK_NOTHING,
@@ -57,8 +58,9 @@ enum link_kind {
 /* In OPEN: the client's lines come as IN; else the front puts requests. */
 #define LINK_IS_SOCKET 1
 #define LINK_IS_STRICT 2 /* and members that nobody knows are refused */
-/* In PIPE: an order that was given at the other node. */
+/* In PIPE: an order that was given at the other node, about an owner, or (without one) to each. */
 #define LINK_IS_OPERATOR 1
+#define LINK_IS_WORKER 2 /* no HTTP, but the lines of a worker, which is no owner's */
 /* In OUT and REPLY, what the home knows of the session (core/session.h): it follows a task, has
  * told all of the first one, is through with it, has conversations open. */
 #define LINK_FOLLOWS 1

@@ -36,7 +36,7 @@ import websockets
 WAIT_S = 20
 NO_TASK = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 MALFORMED_IDS = ["", "x", "../etc", NO_TASK.lower(), NO_TASK + "0", "%00", "é" * 13]
-PASSING = {"date", "server", "content-length", "via", "cf-ray", "x-request-id", "age"}  # of proxies and clocks
+PASSING = {"date", "server", "content-length", "via", "cf-ray", "x-request-id", "age", "connection"}  # of proxies and clocks
 
 # verb → fields beside the two ids
 TASK_VERBS = {

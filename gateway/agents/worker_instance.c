@@ -265,6 +265,8 @@ struct instance *instance_hello(struct workers *w, struct worker *worker,
     i->is_here = true;
     i->held = false;
     i->most = hello->runs;
+    i->asked = false;
+    i->places = 0;
     buf_clear(&i->agents);
     buf_putstr(&i->agents, hello->agents);
     resume_runs(i, d, hello);
@@ -330,6 +332,18 @@ void instance_take(struct instance *i, const struct worker_frame *frame, struct 
 void instance_taken(struct instance *i)
 {
     runs_told(i->workers);
+}
+
+void instance_place(struct instance *i)
+{
+    i->asked = false;
+    i->places++;
+    places_give(i->workers);
+}
+
+uint32_t instance_runs(const struct instance *i)
+{
+    return i->n_runs;
 }
 
 const char *instance_worker(const struct instance *i)

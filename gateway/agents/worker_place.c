@@ -13,11 +13,12 @@ static bool serves(const struct instance *i, const char *agent)
     return false;
 }
 
+/* Or may have one: it has to be asked for. */
 static bool has_place(const struct instance *i)
 {
     const struct worker *w = i->worker;
-    return i->is_here && !i->drains && !w->draining && i->n_runs < i->most &&
-           w->n_runs < w->config->runs;
+    bool some = i->wire.ask ? i->places > 0 || !i->asked : i->n_runs < i->most;
+    return i->is_here && !i->drains && !w->draining && some && w->n_runs < w->config->runs;
 }
 
 /* The one with the smallest part of its places taken; among equals, the one that was given a run
@@ -65,16 +66,47 @@ static bool place_next(struct workers *w, struct run **ret_run, struct instance 
     return best != NULL;
 }
 
+/* False: it comes later, if at all; until then the instance has none. */
+static bool take_place_of(struct instance *i)
+{
+    if (!i->wire.ask)
+        return true;
+    if (i->places == 0) {
+        i->asked = true;
+        if (!i->wire.ask(i->wire.arg))
+            return false;
+        i->asked = false;
+        i->places = 1;
+    }
+    i->places--;
+    return true;
+}
+
+/* Other homes may need those for which no run is left. */
+static void give_back(struct workers *w)
+{
+    list_each (it, &w->instances) {
+        struct instance *i = list_item(it, struct instance, all);
+        uint32_t n = i->places;
+        i->places = 0;
+        if (n > 0 && i->is_here)
+            i->wire.release(i->wire.arg, n);
+    }
+}
+
 void places_give(struct workers *w)
 {
     struct run *r;
     struct instance *i;
     while (!list_is_empty(&w->waiting) && place_next(w, &r, &i)) {
+        if (!take_place_of(i))
+            continue;
         place_leave(r);
         list_remove(&i->all);
         list_push(&w->instances, &i->all);
         run_give(r, i);
     }
+    give_back(w);
 }
 
 static void on_due(struct timer *timer)

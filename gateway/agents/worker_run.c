@@ -118,6 +118,8 @@ void worker_run_leave(struct run *r)
     list_remove(&r->at);
     list_remove(&r->ready);
     instance_hold(i);
+    if (i->is_here && i->wire.release)
+        i->wire.release(i->wire.arg, 1);
 }
 
 void run_drop_now(struct run *r)
@@ -360,12 +362,14 @@ struct recall {
 
 static void worker_forget(struct recall *recall)
 {
-    if (recall->workers->recalled == recall)
-        recall->workers->recalled = NULL;
-    recall->workers->n_recalls--;
+    struct workers *w = recall->workers;
+    if (w->recalled == recall)
+        w->recalled = NULL;
     free(recall->worker);
     free(recall->instance);
     free(recall);
+    if (--w->n_recalls == 0 && w->resumed)
+        w->resumed(w->resumed_arg);
 }
 
 static char *note_text(const struct js_doc *doc, const char *key)

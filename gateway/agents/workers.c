@@ -79,6 +79,12 @@ bool workers_are_resuming(const struct workers *w)
     return w->n_recalls > 0;
 }
 
+void workers_watch(struct workers *w, void (*resumed)(void *arg), void *arg)
+{
+    w->resumed = resumed;
+    w->resumed_arg = arg;
+}
+
 /* --- opening and closing ---------------------------------------------------------------------- */
 
 struct workers *workers_open(const struct config *config, struct hub *hub, struct buf *ret_faults)

@@ -57,12 +57,18 @@ struct worker_wire {
     void (*hold)(void *arg, bool on);               /* read nothing, or go on */
     void (*close)(void *arg, enum close_code code); /* after what there is to fill */
     void (*gone)(void *arg);                        /* another connection is the instance's now */
+    /* Of a worker that other homes give runs too; NULL: of one that has this home alone.  Asks for
+     * one of its places: false: instance_place will say so.  And gives places back. */
+    bool (*ask)(void *arg);
+    void (*release)(void *arg, uint32_t n);
     void *arg;
 };
 
 /* Runs of an earlier gateway have not all begun again: no hello may come yet, because its worker
  * would learn that they are over. */
 bool workers_are_resuming(const struct workers *w);
+/* resumed is called when that is over. */
+void workers_watch(struct workers *w, void (*resumed)(void *arg), void *arg);
 /* A hello: the instance, new or returned, whose connection is wire from now on.  NULL: the name or
  * the secret is wrong, or (ret_code) the hello is. */
 struct instance *workers_hello(struct workers *w, const struct worker_decoder *d,
@@ -75,6 +81,9 @@ void instance_taken(struct instance *i);
 /* Appends lines, each with its newline, up to max bytes unless one is longer; false: none. */
 bool instance_fill(struct instance *i, struct buf *out, size_t max);
 bool instance_has_output(const struct instance *i);
+/* It has a place that it asked for. */
+void instance_place(struct instance *i);
+uint32_t instance_runs(const struct instance *i);
 /* The connection has ended, and wire is no more. */
 void instance_lost(struct instance *i);
 /* For the log. */

@@ -24,12 +24,14 @@ struct workers {
     const struct config *config;
     struct worker *list;
     size_t n;
-    struct list instances;   /* of struct instance; the one that has waited longest first */
-    struct list waiting;     /* of struct run: without an instance, in order of arrival */
-    struct list adrift;      /* of struct run: an earlier gateway had given it to an instance */
-    struct timer due;        /* places are given when it fires: not from inside start */
-    struct recall *recalled; /* of the task that is being restored */
-    uint32_t n_recalls;      /* of tasks whose runs have not begun again */
+    struct list instances;      /* of struct instance; the one that has waited longest first */
+    struct list waiting;        /* of struct run: without an instance, in order of arrival */
+    struct list adrift;         /* of struct run: an earlier gateway had given it to an instance */
+    struct timer due;           /* places are given when it fires: not from inside start */
+    struct recall *recalled;    /* of the task that is being restored */
+    uint32_t n_recalls;         /* of tasks whose runs have not begun again */
+    void (*resumed)(void *arg); /* they all have; NULL: nobody asks */
+    void *resumed_arg;
     struct list noted;       /* of struct run: lines were handed to core since the last wait */
     struct list flying;      /* of struct run: what they said by then is being committed */
     struct waiter committed; /* armed while flying is not empty */
@@ -117,6 +119,8 @@ struct instance {
     bool is_here; /* it has a connection */
     bool held;    /* which is not read */
     bool drains;
+    bool asked;        /* for a place; of a wire with ask alone, as the next */
+    uint32_t places;   /* that it was given and has no run in */
     struct buf agents; /* a NUL after each name */
     uint32_t most, n_runs, n_paused;
     struct list runs, ready;

@@ -16,6 +16,7 @@ static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
 static _Atomic int log_level = LEVEL_INFO;
 static _Atomic int log_format = FORMAT_LOGFMT;
+static _Atomic int log_process = -1; /* of a crew; -1: the process is alone */
 static const struct secrets *_Atomic hidden;
 static pthread_mutex_t rate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t write_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -26,6 +27,11 @@ void log_open(enum log_level level, enum log_format format)
 {
     atomic_store(&log_level, (int)level);
     atomic_store(&log_format, (int)format);
+}
+
+void log_set_process(int process)
+{
+    atomic_store(&log_process, process);
 }
 
 void log_hide(const struct secrets *secrets)
@@ -115,6 +121,9 @@ void log_line(struct buf *out, enum log_format format, int64_t wall_ms,
         buf_putc(out, '{');
     log_put_text(out, format, "ts", str_of(ts));
     log_put_text(out, format, "level", str_of(level_names[entry->level]));
+    int process = atomic_load(&log_process);
+    if (process >= 0)
+        put_number(out, format, "process", process);
     log_put_text(out, format, "component", str_of(entry->component));
     log_put_text(out, format, "event", str_of(entry->event));
     for (const struct log_field *field = entry->fields; field->key; field++) {

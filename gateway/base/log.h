@@ -43,6 +43,8 @@ static inline struct log_field log_field_str(const char *key, struct str text)
 /* Before the call: info, logfmt. */
 void log_open(enum log_level level, enum log_format format);
 bool log_is_on(enum log_level level);
+/* The number of this process among several is in each line from now on. */
+void log_set_process(int process);
 /* Takes these out of all values from now on; NULL: nothing.  They must not change meanwhile. */
 void log_hide(const struct secrets *secrets);
 

@@ -113,14 +113,6 @@ static void slots_less(struct slots *s, const struct slots *those)
         s->bits[i] &= ~those->bits[i];
 }
 
-static unsigned slots_count(const struct slots *s)
-{
-    unsigned n = 0;
-    for (unsigned i = 0; i < N_SLOTS; i++)
-        n += slots_has(s, i);
-    return n;
-}
-
 /* They are idle. */
 static void leave(struct cluster *c, const struct slots *idle)
 {
@@ -466,7 +458,11 @@ bool cluster_has_others(const struct cluster *c)
 
 struct home_of cluster_home_of(const struct cluster *c, struct str owner)
 {
-    unsigned slot = slot_of(owner);
+    return cluster_home_of_slot(c, slot_of(owner));
+}
+
+struct home_of cluster_home_of_slot(const struct cluster *c, unsigned slot)
+{
     struct home_of h = {.at = HOME_HERE, .slot = slot, .moved = c->view.moved[slot]};
     if (slots_has(&c->hub->open, slot))
         return h;

@@ -83,6 +83,7 @@ void cluster_join(struct cluster *c); /* NULL is allowed */
 void cluster_close(struct cluster *c);
 
 struct home_of cluster_home_of(const struct cluster *c, struct str owner);
+struct home_of cluster_home_of_slot(const struct cluster *c, unsigned slot);
 
 /* Whether this process may still say and begin anything: its lease is sure by its own clock.  To be
  * asked where bytes are handed over, and before anything begins outside. */

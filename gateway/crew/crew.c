@@ -123,6 +123,7 @@ static void begin_member(struct crew *crew, unsigned at, int out)
     close(out);
     unsetenv("NOTIFY_SOCKET");
     m.at = at;
+    log_set_process((int)at);
     m.is_home = m.link_fd >= 0 && at == 0;
     m.is_front = m.link_fd >= 0 && at > 0;
     if (m.is_front) {

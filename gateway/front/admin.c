@@ -13,14 +13,17 @@
 #include "gateway/base/log.h"
 #include "gateway/cluster/cluster.h"
 #include "gateway/front/address.h"
+#include "gateway/front/admin_all.h"
 #include "gateway/front/relay.h"
 #include "gateway/front/ws.h"
+#include "proto/str.h"
 
 #define BACKLOG 16
 #define ACCEPTS_PER_TURN 16
 #define OWNER_HEADER "holdfast-owner:"
 #define MAX_REVOKED_S 315360000 /* ten years */
 #define FOREVER_MS (1LL << 52)
+#define REVOCATIONS "{\"type\":\"revocations\",\"revocations\":["
 
 /* --- the socket ------------------------------------------------------------------------------- */
 
@@ -441,10 +444,30 @@ void admin_nodes(struct exchange *x)
     http_api_ready(x, 200);
 }
 
-void admin_revocations(struct exchange *x)
+/* Each gateway knows those of its owners. */
+static void join_revocations(struct exchange *x, struct str answer)
 {
-    buf_puts(&x->answer, "{\"type\":\"revocations\",\"revocations\":[");
-    revocations_each(&x->front->hub->revocations, put_revocation, x);
+    struct str rows = str_from(answer, strlen(REVOCATIONS) < answer.n ? strlen(REVOCATIONS) : 0);
+    while (rows.n > 0 && rows.p[rows.n - 1] != ']')
+        rows.n--;
+    if (rows.n <= 1)
+        return;
+    rows.n--;
+    if (x->answer.bytes[x->answer.len - 1] == '}')
+        buf_putc(&x->answer, ',');
+    buf_putstr(&x->answer, rows);
+}
+
+static void end_revocations(struct exchange *x)
+{
     buf_puts(&x->answer, "]}");
     http_api_ready(x, 200);
+}
+
+void admin_revocations(struct exchange *x)
+{
+    static const struct admin_all how = {join_revocations, end_revocations};
+    buf_puts(&x->answer, REVOCATIONS);
+    revocations_each(&x->front->hub->revocations, put_revocation, x);
+    admin_ask_all(x, &how);
 }

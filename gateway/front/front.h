@@ -56,6 +56,7 @@ struct front {
     uint32_t (*close_linked)(void *arg, struct str owner, enum close_code code, const char *why);
     void *linked_arg;
     const struct pipe_port *pipes; /* to the homes of owners (relay.h); NULL: there are none */
+    const struct pipe_server *pipe_server; /* NULL: no worker may come */
     void (*write_metrics)(void *arg, struct buf *out);
     void (*drain)(void *arg); /* a planned stop begins */
     bool is_told_to_drain;    /* at the next tick: the order is answered first */

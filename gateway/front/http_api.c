@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/grant.h"
+#include "core/handover.h"
 #include "gateway/auth/file_link.h"
 #include "gateway/base/deadline.h"
 #include "gateway/base/header_list.h"
@@ -122,52 +122,6 @@ static void on_reply(void *arg, enum error e, struct str line)
                  memcmp(line.p + line.n - sizeof repeated + 1, repeated, sizeof repeated - 1) == 0;
     buf_putstr(&x->answer, line);
     http_api_ready(x, again ? 200 : x->route->made_status);
-}
-
-void http_api_make_guest(struct exchange *x)
-{
-    struct front *f = x->front;
-    struct identity who = {0};
-    if (!auth_serves_guests(f->auth)) {
-        http_api_fail(x, ERR_NOT_FOUND, "guests are not served");
-        return;
-    }
-    if (!auth_check(f->auth, STR_NULL, STR_NULL, STR_NULL, f->hub->clock.wall_ms, &who)) {
-        http_api_fail(x, ERR_INTERNAL, who.error);
-        return;
-    }
-    buf_putc(&x->answer, '{');
-    js_put_field(&x->answer, "owner", (struct str){who.owner, who.owner_len});
-    js_put_field(&x->answer, "token", buf_str(&who.token));
-    buf_putc(&x->answer, '}');
-    buf_done(&who.token);
-    http_api_ready(x, x->route->made_status);
-}
-
-/* The token that a code is good for, once: without another identity, and in one answer for every
- * code that is good for none. */
-void http_api_take_handover(struct exchange *x)
-{
-    struct hub *h = x->front->hub;
-    struct buf code = {0}, token = {0};
-    struct str body = buf_str(&x->body);
-    uint32_t node =
-        js_parse(&h->doc, body.p, body.n, JS_ANY_NUMBER) ? js_get(&h->doc, 0, "code") : 0;
-    if (node && js_type(&h->doc, node) == JS_STRING)
-        js_value(&h->doc, node, &code);
-    if (!node || js_type(&h->doc, node) != JS_STRING) {
-        http_api_fail(x, ERR_BAD_REQUEST, "\"code\" must be a string");
-    } else if (!handover_take(h, buf_str(&code), &token)) {
-        http_api_fail(x, ERR_NOT_FOUND, "the code is not valid");
-    } else {
-        buf_putc(&x->answer, '{');
-        js_put_field(&x->answer, "type", STR("token"));
-        js_put_field(&x->answer, "token", buf_str(&token));
-        buf_putc(&x->answer, '}');
-        http_api_ready(x, 200);
-    }
-    buf_done(&code);
-    buf_done(&token);
 }
 
 /* --- the request ------------------------------------------------------------------------------ */
@@ -295,6 +249,8 @@ static int api_run(struct exchange *x)
     if (x->answered)
         return 0;
     carry_out(x);
+    if (!x->answered && !x->streams && !x->own) /* libwebsockets allows 5 s, and a link 6 */
+        deadline_set(x->wsi, HTTP_ANSWER_S);
     if (!x->answered && x->length == 0)
         list_push(&x->front->under_way, &x->under_way);
     return 0;
@@ -571,6 +527,7 @@ void http_api_closed(struct exchange *x)
     if (x->call)
         call_forget(x->call);
     admin_forget(x);
+    handover_forget(x->redeeming);
     sse_done(x);
     if (x->own)
         x->route->kind->closed(x);

@@ -94,8 +94,9 @@ struct exchange {
     char from[NET_TEXT];   /* its address, or "operator" */
     char *trace;           /* of its head, as struct asker has it */
     int64_t expires_at_ms;
-    struct call *call;          /* in progress */
-    struct admin_wait *waiting; /* the same, for a request of the operator */
+    struct call *call;           /* in progress */
+    struct admin_wait *waiting;  /* the same, for a request of the operator */
+    struct redeeming *redeeming; /* the same, for a code (core/handover.h) */
     bool answered;
     int status;
     struct buf answer; /* the reply's line */
@@ -139,10 +140,13 @@ void http_api_tick(struct front *f);         /* once a second: late bodies, peer
 int http_api_writable(struct exchange *x);
 void http_api_closed(struct exchange *x); /* frees it; NULL is allowed */
 
+#define HTTP_ANSWER_S 15 /* another gateway that says nothing is lost by then */
+
 /* In http_route.c.  A route's absence was answered: NULL. */
 #define NO_SUCH_FILE "no such file"
 enum method http_method(struct lws *wsi);
 const struct route *http_route_find(struct exchange *x, enum method method, const char *path);
+/* In http_token.c. */
 void http_api_make_guest(struct exchange *x);
 void http_api_take_handover(struct exchange *x);
 /* Stops reading the body, or reads it again. */

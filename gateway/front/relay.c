@@ -8,6 +8,7 @@
 #include "gateway/front/address.h"
 #include "gateway/front/http_files.h"
 #include "gateway/front/http_head.h"
+#include "proto/str.h"
 
 /* Headers that the home reads, those that tell who asks among them. */
 static const char *const relayed[] = {
@@ -32,6 +33,7 @@ struct relay {
     struct exchange *x;
     struct pipe *pipe; /* NULL: it has ended */
     struct buf answer; /* LWS_PRE bytes, then those that came and are not written */
+    size_t ours;       /* of these that the home has not sent */
     bool has_begun;    /* the answer */
 };
 
@@ -88,6 +90,20 @@ static void put_request_head(struct exchange *x, const char *path, struct buf *o
 
 /* --- the answer ------------------------------------------------------------------------------- */
 
+/* The status line, and behind it that the connection ends: a client must not send its next request
+ * there.  Returns the rest. */
+static struct str put_first_line(struct relay *r, struct str bytes)
+{
+    static const char last[] = "connection: close\r\n";
+    const char *end = memchr(bytes.p, '\n', bytes.n);
+    size_t n = end ? (size_t)(end - bytes.p) + 1 : bytes.n;
+    buf_put(&r->answer, bytes.p, n);
+    if (end)
+        buf_puts(&r->answer, last);
+    r->ours = end ? sizeof last - 1 : 0;
+    return str_from(bytes, n);
+}
+
 static void relay_on_bytes(void *arg, struct str bytes)
 {
     struct relay *r = arg;
@@ -95,6 +111,8 @@ static void relay_on_bytes(void *arg, struct str bytes)
         buf_reserve(&r->answer, LWS_PRE);
         r->answer.len = LWS_PRE;
     }
+    if (!r->has_begun)
+        bytes = put_first_line(r, bytes);
     buf_putstr(&r->answer, bytes);
     r->has_begun = r->x->sends = r->x->answered = true;
     http_api_hold(r->x, false); /* what else comes of the body falls */
@@ -139,7 +157,8 @@ static int relay_writable(struct exchange *x)
         return -1;
     lws_set_timeout(x->wsi, NO_PENDING_TIMEOUT, 0);
     if (r->pipe)
-        x->front->pipes->took(r->pipe, n);
+        x->front->pipes->took(r->pipe, n - r->ours);
+    r->ours = 0;
     lws_callback_on_writable(x->wsi);
     return 0;
 }

@@ -28,9 +28,23 @@ struct pipe_port {
      * operator's. */
     struct pipe *(*open)(void *arg, struct str owner, const char *from,
                          const struct pipe_user *user, void *user_arg);
+    /* For a worker, or an operator, to a node; NULL: it cannot be reached.  And all that can. */
+    struct pipe *(*open_worker)(void *arg, uint64_t node, const struct pipe_user *user,
+                                void *user_arg);
+    struct pipe *(*open_operator)(void *arg, uint64_t node, const struct pipe_user *user,
+                                  void *user_arg);
+    void (*each)(void *arg, void (*visit)(void *arg, uint64_t node), void *visit_arg);
     bool (*write)(struct pipe *p, struct str bytes); /* all of it; false: no more for now */
     void (*took)(struct pipe *p, size_t bytes);
     void (*close)(struct pipe *p); /* and frees it */
+};
+
+/* For workers that dialled other nodes. */
+struct pipe_server {
+    void *arg;
+    /* A pipe from there: returns who uses this end. */
+    void *(*open)(void *arg, struct pipe *p, const struct pipe_user **ret_user);
+    void (*is_up)(void *arg); /* a node can be reached now */
 };
 
 /* When the owner is not served here: the exchange goes to the home, or was refused.  False: it is

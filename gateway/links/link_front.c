@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/call.h"
+#include "core/handover.h"
 #include "gateway/links/links_private.h"
 #include "proto/rights.h"
 
@@ -14,9 +15,11 @@ struct away {
     bool holds;   /* the client is not read */
 };
 
+/* A request, or a code. */
 struct away_call {
     struct on_link on;
     struct call *call;
+    struct redeeming *redeeming;
 };
 
 static struct str text_or_none(const char *text)
@@ -32,21 +35,30 @@ static void put_rights(struct link_frame *f, const struct rights *rights)
     f->text[LINK_GRANT] = rights->grant_id;
 }
 
-struct link *front_link(struct links *l, struct str owner)
+struct link *link_to(struct links *l, uint64_t node)
 {
-    uint64_t home = l->o.home_of(l->o.arg, owner);
     list_each (it, &l->peers) {
         const struct peer *p = list_item(it, struct peer, all);
-        if (p->incarnation == home)
+        if (p->incarnation == node)
             return p->link && p->link->state == LINK_UP ? p->link : NULL;
     }
     return NULL;
 }
 
+static struct link *link_to_slot(struct links *l, unsigned slot)
+{
+    return link_to(l, l->o.home_of(l->o.arg, slot));
+}
+
+struct link *front_link(struct links *l, struct str owner)
+{
+    return link_to_slot(l, slot_of(owner));
+}
+
 static bool owner_is_away(void *arg, struct str owner)
 {
     struct links *l = arg;
-    uint64_t home = l->o.home_of(l->o.arg, owner);
+    uint64_t home = l->o.home_of(l->o.arg, slot_of(owner));
     return home && home != l->o.incarnation;
 }
 
@@ -145,16 +157,29 @@ static bool request_away(void *arg, struct call *c)
     return true;
 }
 
-static struct call *take_call(struct link *k, uint32_t id)
+static bool redeem_away(void *arg, unsigned slot, struct str code, struct redeeming *r)
+{
+    struct link *k = link_to_slot(arg, slot);
+    if (!k || link_is_full(k))
+        return false;
+    struct away_call *ac = xcalloc(sizeof *ac);
+    ac->redeeming = r;
+    ac->on.id = ++k->next_id;
+    link_register(k, &k->requests, &k->all_requests, &ac->on);
+    link_say(k, &(struct link_frame){.kind = LINK_REDEEM, .id = ac->on.id, .text = {code}});
+    return true;
+}
+
+/* Both NULL: it is none that waits. */
+static struct away_call take_call(struct link *k, uint32_t id)
 {
     struct on_link *on = link_find(&k->requests, id);
     if (!on)
-        return NULL;
-    struct away_call *ac = container_of(on, struct away_call, on);
-    struct call *c = ac->call;
+        return (struct away_call){0};
+    struct away_call *ac = container_of(on, struct away_call, on), taken = *ac;
     link_unregister(&k->requests, on);
     free(ac);
-    return c;
+    return taken;
 }
 
 static enum error error_of(struct str code)
@@ -169,7 +194,10 @@ static enum error error_of(struct str code)
 
 static void take_reply(struct link *k, const struct link_frame *f)
 {
-    struct call *c = take_call(k, f->id);
+    const struct away_call taken = take_call(k, f->id);
+    struct call *c = taken.call;
+    if (taken.redeeming)
+        handover_redeemed(taken.redeeming, error_of(f->text[0]), f->bytes);
     if (!c)
         return;
     if (c->session && c->session->away)
@@ -201,7 +229,7 @@ static void take_front_room(struct away *a, uint64_t n)
 static void take_moved(struct link *k, uint32_t id)
 {
     struct away *a = find_away(k, id);
-    struct call *c = a ? NULL : take_call(k, id);
+    struct call *c = a ? NULL : take_call(k, id).call;
     k->links->stats.moved++;
     if (a)
         lose_away(a, CLOSE_GOING_AWAY);
@@ -240,10 +268,13 @@ void front_end(struct link *k)
     }
     while (!list_is_empty(&k->all_requests)) {
         const struct on_link *on = list_item(k->all_requests.next, struct on_link, all);
-        struct call *c = take_call(k, on->id);
+        const struct away_call taken = take_call(k, on->id);
         k->links->stats.lost++;
-        call_fail(c, ERR_OVERLOADED,
-                  "the node that serves this owner was lost: it may have carried this out");
+        if (taken.redeeming)
+            handover_redeemed(taken.redeeming, ERR_OVERLOADED, STR(""));
+        else
+            call_fail(taken.call, ERR_OVERLOADED,
+                      "the node that serves this owner was lost: it may have carried this out");
     }
 }
 
@@ -255,5 +286,6 @@ void front_port_init(struct links *l)
                                  .receive = receive_away,
                                  .took = took_away,
                                  .close = close_away,
-                                 .request = request_away};
+                                 .request = request_away,
+                                 .redeem = redeem_away};
 }

@@ -6,6 +6,7 @@
 
 #include "core/call.h"
 #include "core/grant.h"
+#include "core/handover.h"
 #include "gateway/links/links_private.h"
 #include "proto/rights.h"
 
@@ -329,6 +330,17 @@ static void take_home_request(struct link *k, const struct link_frame *f)
     rights_unref(rights);
 }
 
+static void take_redeem(struct link *k, const struct link_frame *f)
+{
+    struct buf token = {0};
+    bool good = handover_take(k->links->o.hub, f->text[0], &token);
+    struct link_frame reply = {.kind = LINK_REPLY, .id = f->id};
+    reply.text[0] = good ? STR("") : str_of(error_code(ERR_NOT_FOUND));
+    reply.bytes = buf_str(&token);
+    link_say(k, &reply);
+    buf_done(&token);
+}
+
 static void take_home_room(struct remote *r, uint64_t n)
 {
     if (n > LINK_MOST)
@@ -345,6 +357,7 @@ void home_take(struct link *k, const struct link_frame *f)
     switch (f->kind) {
     case LINK_OPEN: take_open(k, f); return;
     case LINK_REQUEST: take_home_request(k, f); return;
+    case LINK_REDEEM: take_redeem(k, f); return;
     case LINK_IN:
         if (open)
             take_in(r, f);

@@ -1,4 +1,5 @@
-/* Pipes: exchanges over HTTP whose bytes go to the owner's home and back.  At the front an exchange
+/* Pipes: exchanges over HTTP whose bytes go to the owner's home and back, and the lines of workers
+ * (gateway/workers/worker_doors.h).  At the front an exchange
  * is behind it (gateway/front/relay.h); at the home a pair of sockets, of which the front there has
  * one end and takes it for a client's.  Each direction has a window, so a link carries no more than
  * LINK_WINDOW of a pipe whose reader stands still. */
@@ -18,7 +19,7 @@ struct pipe {
     int64_t room;        /* bytes that the other side still takes */
     size_t taken;        /* bytes that it does not know to be out */
     struct links *links; /* they outlive it */
-    /* At the front. */
+    /* At the front, and at both ends for a worker. */
     const struct pipe_user *user;
     void *arg;
     bool waits; /* for room */
@@ -69,20 +70,56 @@ static void say_bytes(struct pipe *p, struct str bytes)
 
 /* --- at the front ----------------------------------------------------------------------------- */
 
-static struct pipe *open_pipe(void *arg, struct str owner, const char *from,
+static struct pipe *open_over(struct link *k, const struct link_frame *f,
                               const struct pipe_user *user, void *user_arg)
 {
-    struct link *k = front_link(arg, owner);
+    struct link_frame named = *f;
     if (!k || link_is_full(k))
         return NULL;
     struct pipe *p = pipe_new(k, ++k->next_id);
     p->user = user;
     p->arg = user_arg;
-    link_say(k, &(struct link_frame){.kind = LINK_PIPE,
-                                     .id = p->on.id,
-                                     .flags = from ? 0 : LINK_IS_OPERATOR,
-                                     .text = {owner, from ? str_of(from) : STR("")}});
+    named.id = p->on.id;
+    link_say(k, &named);
     return p;
+}
+
+static struct pipe *open_pipe(void *arg, struct str owner, const char *from,
+                              const struct pipe_user *user, void *user_arg)
+{
+    const struct link_frame f = {.kind = LINK_PIPE,
+                                 .flags = from ? 0 : LINK_IS_OPERATOR,
+                                 .text = {owner, from ? str_of(from) : STR("")}};
+    return open_over(front_link(arg, owner), &f, user, user_arg);
+}
+
+static struct pipe *open_to_node(struct link *k, uint8_t flag, const struct pipe_user *user,
+                                 void *user_arg)
+{
+    const struct link_frame f = {.kind = LINK_PIPE, .flags = flag, .text = {STR(""), STR("")}};
+    return open_over(k, &f, user, user_arg);
+}
+
+static struct pipe *open_worker(void *arg, uint64_t node, const struct pipe_user *user,
+                                void *user_arg)
+{
+    return open_to_node(link_to(arg, node), LINK_IS_WORKER, user, user_arg);
+}
+
+static struct pipe *open_operator(void *arg, uint64_t node, const struct pipe_user *user,
+                                  void *user_arg)
+{
+    return open_to_node(link_to(arg, node), LINK_IS_OPERATOR, user, user_arg);
+}
+
+static void each_node(void *arg, void (*visit)(void *arg, uint64_t node), void *visit_arg)
+{
+    struct links *l = arg;
+    list_each (it, &l->peers) {
+        const struct peer *p = list_item(it, struct peer, all);
+        if (link_to(l, p->incarnation))
+            visit(visit_arg, p->incarnation);
+    }
 }
 
 static bool write_pipe(struct pipe *p, struct str bytes)
@@ -101,8 +138,14 @@ static void close_pipe(struct pipe *p)
 
 void pipe_port_init(struct links *l)
 {
-    l->pipes = (struct pipe_port){
-        .arg = l, .open = open_pipe, .write = write_pipe, .took = pipe_took, .close = close_pipe};
+    l->pipes = (struct pipe_port){.arg = l,
+                                  .open = open_pipe,
+                                  .open_worker = open_worker,
+                                  .open_operator = open_operator,
+                                  .each = each_node,
+                                  .write = write_pipe,
+                                  .took = pipe_took,
+                                  .close = close_pipe};
 }
 
 static void pipe_ended(struct pipe *p)
@@ -239,6 +282,13 @@ static bool open_socket(struct pipe *p, const char *from)
     return true;
 }
 
+/* No owner: an operator asks this node. */
+static bool pipe_is_served(struct links *l, const struct link_frame *f)
+{
+    bool is_nodes = f->flags & LINK_IS_OPERATOR && f->text[0].n == 0;
+    return is_nodes || l->o.is_here(l->o.arg, f->text[0]);
+}
+
 static void take_pipe(struct link *k, const struct link_frame *f)
 {
     struct links *l = k->links;
@@ -249,8 +299,10 @@ static void take_pipe(struct link *k, const struct link_frame *f)
     }
     struct pipe *p = pipe_new(k, f->id);
     snprintf(from, sizeof from, "%.*s", (int)f->text[1].n, f->text[1].p);
-    bool open = l->o.adopt && l->o.is_here(l->o.arg, f->text[0]) && k->pipes.n <= PIPES_MOST &&
-                open_socket(p, f->flags & LINK_IS_OPERATOR ? NULL : from);
+    bool open = f->flags & LINK_IS_WORKER
+                    ? l->o.take_worker && l->o.take_worker(l->o.arg, p, &p->user, &p->arg)
+                    : l->o.adopt && pipe_is_served(l, f) && k->pipes.n <= PIPES_MOST &&
+                          open_socket(p, f->flags & LINK_IS_OPERATOR ? NULL : from);
     if (open)
         return;
     pipe_say(p, LINK_END, 0);
@@ -317,7 +369,8 @@ void pipes_turn(struct link *k)
         return;
     list_each (it, &k->all_pipes) {
         struct pipe *p = container_of(list_item(it, struct on_link, all), struct pipe, on);
-        read_socket(p);
+        if (!p->user)
+            read_socket(p);
     }
 }
 

@@ -92,7 +92,10 @@ static void on_dial(struct timer *timer)
 
 void peer_is_up(struct peer *p)
 {
+    const struct links_options *o = &p->links->o;
     p->tries = 0;
+    if (o->is_up)
+        o->is_up(o->arg);
 }
 
 void peer_is_down(struct peer *p)

@@ -21,6 +21,9 @@
 #define LINKS_ERROR_TEXT 256
 
 struct links;
+struct pipe;
+struct pipe_port;
+struct pipe_user;
 
 struct links_options {
     uv_loop_t *loop;
@@ -31,8 +34,8 @@ struct links_options {
     bool tls;      /* what is dialled is encrypted, and what is accepted must be */
     int listen_fd; /* or a socket that listens, which is taken; 0: none */
     void *arg;     /* of the next */
-    /* The incarnation of an owner's home; 0: nobody's.  And whether it is surely this node. */
-    uint64_t (*home_of)(void *arg, struct str owner);
+    /* The incarnation of a slot's home; 0: nobody's.  And whether an owner's is this node. */
+    uint64_t (*home_of)(void *arg, unsigned slot);
     bool (*is_here)(void *arg, struct str owner);
     /* Whether this node may still say anything: its lease is sure. */
     bool (*may_speak)(void *arg);
@@ -41,6 +44,10 @@ struct links_options {
     /* Takes one end of a pair of sockets, over which a client elsewhere speaks HTTP, from that
      * address; NULL: an operator.  Pipes are refused without it. */
     void (*adopt)(void *arg, int fd, const char *from);
+    /* The other end of a pipe of a worker, who uses this one; false: no worker may come. */
+    bool (*take_worker)(void *arg, struct pipe *p, const struct pipe_user **ret_user,
+                        void **ret_arg);
+    void (*is_up)(void *arg); /* a node that was dialled can be reached; NULL is allowed */
 };
 
 /* X(enum name, label): why a link ended */

@@ -132,7 +132,8 @@ void links_handle_gone(struct links *l);
 
 /* link_front.c */
 void front_port_init(struct links *l);
-struct link *front_link(struct links *l, struct str owner); /* to his home; NULL: it is not up */
+struct link *link_to(struct links *l, uint64_t node);       /* NULL: it is not up */
+struct link *front_link(struct links *l, struct str owner); /* to his home; the same */
 void front_take(struct link *k, const struct link_frame *f);
 void front_end(struct link *k);
 

@@ -9,6 +9,7 @@
 #include "gateway/cluster/cluster.h"
 #include "gateway/front/listener.h"
 #include "gateway/front/moved.h"
+#include "gateway/front/relay.h"
 #include "gateway/links/links.h"
 
 #define SECRET_MAX 4096
@@ -21,10 +22,10 @@ struct neighbours {
     bool tells; /* others where it is reached */
 };
 
-static uint64_t home_of(void *arg, struct str owner)
+static uint64_t home_of(void *arg, unsigned slot)
 {
     const struct front *f = arg;
-    struct home_of home = cluster_home_of(f->cluster, owner);
+    struct home_of home = cluster_home_of_slot(f->cluster, slot);
     return home.at == HOME_AWAY ? (uint64_t)home.node->incarnation : 0;
 }
 
@@ -50,6 +51,22 @@ static void adopt(void *arg, int fd, const char *from)
     struct net_address at;
     bool known = from && net_parse_address(str_of(from), &at);
     listener_take_linked(arg, fd, known ? &at : NULL, from == NULL);
+}
+
+static bool take_worker(void *arg, struct pipe *p, const struct pipe_user **ret_user,
+                        void **ret_arg)
+{
+    const struct pipe_server *server = ((const struct front *)arg)->pipe_server;
+    if (server)
+        *ret_arg = server->open(server->arg, p, ret_user);
+    return server;
+}
+
+static void is_up(void *arg)
+{
+    const struct pipe_server *server = ((const struct front *)arg)->pipe_server;
+    if (server)
+        server->is_up(server->arg);
 }
 
 static bool stays(void *arg, uint64_t incarnation)
@@ -92,7 +109,9 @@ static bool open_all(struct neighbours *n, struct front *f, const struct crew_me
                                     .is_here = is_here,
                                     .may_speak = may_speak,
                                     .identify = identify_later,
-                                    .adopt = adopt};
+                                    .adopt = adopt,
+                                    .take_worker = take_worker,
+                                    .is_up = is_up};
     if (wrong)
         snprintf(error, sizeof error, "cluster.secret_file: %s", wrong);
     else

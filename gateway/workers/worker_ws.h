@@ -1,7 +1,7 @@
 /* worker_ws -- the WebSocket of a worker, and what the operator's socket says of workers.
  *
  * Shape:    a ws_kind of the front at /v1/worker, which hands frames to an instance
- *           (gateway/agents/workers.h), and routes of the operator:
+ *           (gateway/agents/workers.h) at each home, and routes of the operator:
  *
  *             GET  /v1/admin/workers
  *             POST /v1/admin/workers/drain    {"worker"}
@@ -17,7 +17,11 @@
 #include "gateway/agents/workers.h"
 #include "gateway/front/front.h"
 
-/* Opens the door; w outlives the front's connections.  One of them in a process. */
-void worker_ws_open(struct front *f, struct workers *w);
+struct doors;
+
+/* w outlives the front's connections, and what is returned. */
+struct doors *worker_ws_open(struct front *f, struct workers *w);
+/* Behind the last connection and the last link; NULL is allowed. */
+void worker_ws_close(struct doors *d);
 
 #endif

@@ -1,5 +1,6 @@
 /* Clients of a front whose owners' home is another node: lines, their order and every end are as if
  * the client were at the home. */
+#include "core/handover.h"
 #include "tests/support/link_pair.h"
 
 #define OWN_EVENTS 4 /* created, started, final_answer, completed */
@@ -57,7 +58,7 @@ static void test_later_lines_of_the_first_message(void **state)
 static void test_owner_who_lives_here(void **state)
 {
     (void)state;
-    struct client *c = client_at_front("here-1");
+    struct client *c = client_at_front("here");
     say(c, json("{'type':'conversations','id':'1'}"));
     kit_settle(front);
     assert_true(has_got(c, json("'id':'1'")));
@@ -80,6 +81,49 @@ static void test_later_hello(void **state)
     AWAIT(other->session.close_code == CLOSE_UNAUTHORIZED);
     client_free(c);
     client_free(other);
+}
+
+/* Good once, wherever it was taken first; and nowhere without its home. */
+static void test_code_of_a_handover(void **state)
+{
+    (void)state;
+    struct buf code = {0}, line = {0};
+    struct owner *anna = owner_ref(&home->hub, STR("anna"));
+    assert_true(handover_make(&home->hub, anna, 5000000, &code));
+    struct client *c = xcalloc(sizeof *c), *late = xcalloc(sizeof *late);
+    struct client *const both[] = {c, late};
+    buf_puts(&line, "{\"type\":\"hello\",\"id\":\"h\"");
+    js_put_field(&line, "handover", buf_str(&code));
+    buf_puts(&line, "}\n{\"type\":\"ping\",\"id\":\"p\"}");
+    buf_putc(&line, 0);
+    for (size_t i = 0; i < countof(both); i++) {
+        both[i]->kit = front;
+        snprintf(both[i]->owner, sizeof both[i]->owner, "anna");
+        session_init(&both[i]->session, &front->hub, &client_ops, both[i]);
+        say(both[i], line.bytes);
+        assert_int_equal(both[i]->session.state, SESSION_HELLO); /* the home decides */
+    }
+    AWAIT(has_got(c, json("'id':'p'"))); /* what stood behind the hello is the same owner's */
+    client_expect(c, json("'type':'welcome','id':'h'"));
+    AWAIT(late->session.state == SESSION_CLOSING);
+    assert_int_equal(late->session.close_code, CLOSE_UNAUTHORIZED);
+    client_expect(late, "the code is not valid");
+    assert_false(has_got(late, "pong"));
+    client_free(c);
+    client_free(late);
+    close_home_links();
+    AWAIT(!is_up());
+    front->hub.open = (struct slots){0}; /* nor is it this node's */
+    c = xcalloc(sizeof *c);
+    c->kit = front;
+    session_init(&c->session, &front->hub, &client_ops, c);
+    say(c, line.bytes);
+    AWAIT(has_got(c, "overloaded"));
+    assert_int_equal(c->session.close_code, CLOSE_TRY_LATER);
+    client_free(c);
+    owner_unref(&home->hub, anna);
+    buf_done(&code);
+    buf_done(&line);
 }
 
 static void test_flood_is_closed_as_at_home(void **state)
@@ -232,6 +276,7 @@ int main(void)
         TEST(test_client_at_the_wrong_node),
         TEST(test_later_lines_of_the_first_message),
         TEST(test_owner_who_lives_here),
+        TEST(test_code_of_a_handover),
         TEST(test_later_hello),
         TEST(test_flood_is_closed_as_at_home),
         TEST(test_frozen_client),

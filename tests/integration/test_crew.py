@@ -177,3 +177,12 @@ def test_files_go_to_the_home(gateway):
         file = owner.give("c", body, "application/octet-stream")
         status, _, answer = owner.ask("GET", f"c/files/{file['file_id']}")
         assert status == 200 and answer == body
+
+
+def test_lines_of_a_member_name_it(gateway):
+    """Those of the first process have no number of their own."""
+    for process in range(3):
+        gateway.logged("component=server event=ready", f" process={process} ")
+    with at(gateway, crew.members(gateway)[1]):
+        os.kill(crew.members(gateway)[2], signal.SIGKILL)
+    assert gateway.logged("component=crew event=member_lost").count("process=") == 1

@@ -5,6 +5,8 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
+import threading
 import time
 import types
 
@@ -117,6 +119,37 @@ def test_watch_open_and_a_request_key(pair):
         watcher.expect(lambda line: line["type"] == "watch" or line["type"].startswith("conversation"), since)
 
 
+def test_code_of_a_handover_is_good_once_over_all_nodes(pair):
+    owner, both = new_id("u"), (pair.home, pair.front)
+    for given_by, taken_at in ((pair.front, pair.home), (pair.home, pair.front), (pair.front, pair.front)):
+        with client_of(given_by, owner) as client:
+            code = client.call("handover")["code"]
+        with Client(taken_at, hello=False) as phone:
+            assert phone.call("hello", handover=code)["owner"] == owner
+            assert phone.call("conversations")["conversations"] == []
+        for gateway in both:
+            with Client(gateway, hello=False) as thief:
+                thief.refused("unauthorized", "hello", handover=code)
+
+
+def test_code_of_a_handover_over_http(pair):
+    def take(gateway, code):
+        status, _, text = gateway.http("POST", "/v1/handover/token", json.dumps({"code": code}),
+                                       {"Content-Type": "application/json"})
+        return status, json.loads(text)
+
+    with client_of(pair.home) as client:
+        code, unused = (client.call("handover")["code"] for _ in range(2))
+        status, answer = take(pair.front, code)
+        assert status == 200
+        with Client(pair.home, token=answer["token"]) as phone:
+            assert phone.owner == client.owner
+        wrong = take(pair.front, code)
+        assert wrong[0] == 404 and [wrong] * 3 == [take(pair.home, code), take(pair.front, unused[:-1]),
+                                                   take(pair.front, unused[:2] + "A" * 22)]
+        assert take(pair.front, unused)[0] == 200
+
+
 def test_http_at_the_wrong_node(pair):
     owner = new_id("u")
     status, _, body = pair.front.http("POST", "/v1/conversations/c/tasks", json.dumps({"message": '[{"token":"hi"}]'}),
@@ -195,6 +228,54 @@ def test_files_at_the_wrong_node(pair):
     wait_until(lambda: metric(pair.home, 'holdfast_cluster_link_sessions{as="pipe"}') == 0, "the end of the pipes")
 
 
+def ways_in(gateway, owner):
+    """A client meets this at once, over a socket and over HTTP: (the socket's error, its close code, status, error)."""
+    with Client(gateway, hello=False) as client:
+        error = client.refused("overloaded", "hello", token=tokens.token(owner))
+        code = client.closing().code
+    status, headers, text = gateway.http("GET", "/v1/conversations", headers=bearer(owner))
+    assert int(headers["Retry-After"]) >= 1
+    return error, code, status, json.loads(text)["error"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_nobody_waits_for_a_home_that_is_not_there(server, how, request):
+    """Until another has taken its owners over: each is told when to come again; a link that says nothing is no link."""
+    cluster = nodes.Nodes(server, "gone" + str(int(how)), lease_s=nodes.LONG_LEASE_S)
+    try:
+        home, front = cluster.start_pair()
+        owner = new_id("u")
+        with client_of(front, owner) as client:
+            client.call("conversations")
+            begun = time.monotonic()
+            os.kill(home.process.pid, how)
+            answers = []
+            pending = [threading.Thread(target=lambda: answers.append(front.http("GET", "/v1/conversations",
+                                                                                 headers=bearer(owner))))
+                       for _ in range(3)]
+            for thread in pending:
+                thread.start()
+            assert client.closing().code == 1001
+            for thread in pending:
+                thread.join()
+        assert [answer[0] for answer in answers] == [503] * 3
+        for _ in range(3):
+            error, code, status, told = ways_in(front, owner)
+            assert error["retry_after_ms"] > 0 and told["retry_after_ms"] > 0 and told["code"] == "overloaded"
+            assert (code, status) == (1001, 503)
+        assert time.monotonic() - begun < 6 * 2 + LATE_S
+        if how == signal.SIGKILL:
+            home.kill()
+            home.start()  # on its folder: it keeps its owners
+        else:
+            os.kill(home.process.pid, signal.SIGCONT)
+        wait_until(lambda: front.http("GET", "/v1/conversations", headers=bearer(owner))[0] == 200, "service")
+    finally:
+        if home.process:
+            os.kill(home.process.pid, signal.SIGCONT)
+        cluster.close()
+
+
 def test_reader_of_a_file_who_stands_still_stops_nobody(pair):
     who = files.Owner(pair.front, tokens.token("still"))
     file = who.give("c", bytes(8 << 20))
@@ -217,7 +298,8 @@ def test_operators_orders_reach_the_home(pair):
     with client_of(pair.front, owner) as client:
         assert order(pair.front, "revoke", owner).returncode == 0
         assert client.closing().code == 4401
-    assert owner in order(pair.home, "revocations").stdout
+    for gateway in (pair.home, pair.front):  # which is asked does not matter
+        assert order(gateway, "revocations").stdout.count(f'"{owner}"') == 1
     for gateway in (pair.front, pair.home):
         assert gateway.http("GET", "/v1/conversations", headers=bearer(owner))[0] == 401
     assert order(pair.front, "unrevoke", owner).returncode == 0

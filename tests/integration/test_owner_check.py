@@ -2,6 +2,7 @@
 
 import http.server
 import importlib.util
+import os
 import pathlib
 import random
 import re
@@ -10,11 +11,14 @@ import threading
 
 import pytest
 
+import nodes
+import postgres
 import tokens
 from gateway import WAIT_S, Gateway, merged, refusing_port
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SCRIPT = ROOT / "tests/owner_check.py"
+TIMING = os.environ.get("HOLDFAST_FRONT_TIMING", "")  # tries of each
 FAST = {"agents": None, "limits": {"requests_per_second": 100000, "burst": 100000}}
 
 
@@ -62,6 +66,27 @@ def test_nothing_is_found_with_keys_and_an_expired_token(tmp_path):
                              "--bad", tokens.token("alice", secret=b"another secret that is long enough to be one"))
         assert status == 0, said
         assert check(gateway)[0] == 2  # no guests here
+
+
+@pytest.mark.skipif(not postgres.programs(), reason="PostgreSQL is not installed")
+def test_nothing_is_found_at_a_node_that_is_not_the_home():
+    """All of it at a gateway that carries its clients to another: the same bytes and, where everything runs, the same
+    time."""
+    more = ("--timing", TIMING) if TIMING else ()
+    server = postgres.Postgres()
+    server.start()
+    cluster = nodes.Nodes(server, "check", config=FAST)
+    try:
+        _, front = cluster.start_pair()
+        status, said = check(front, "--owner", tokens.token("alice"), "--other", tokens.token("bob"),
+                             "--bad", tokens.token("alice", seconds=-100), *more)
+        assert status == 0, said
+        assert int(re.search(r"(\d+) answers looked at, 0 wrong", said)[1]) > 400
+        asked = front.http("GET", "/metrics")[2].decode()
+        assert int(re.search(r'^holdfast_cluster_link_requests_total{outcome="asked"} (\d+)', asked, re.M)[1]) > 400
+    finally:
+        cluster.close()
+        server.close()
 
 
 def test_what_cannot_be_tried_is_no_success():

@@ -27,7 +27,7 @@ mcp         base config fetch processes
 traces      base fetch
 agents      base config fetch mcp models processes tools traces
 faces       auth front
-workers     agents base front
+workers     agents base cluster front
 gateway     agents auth base cli cluster config crew faces fetch files front links mcp models processes store tools traces workers
 '
 

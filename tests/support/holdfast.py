@@ -338,7 +338,9 @@ class Client:
     def hello(self, token=None, **fields):
         if token is not None:
             fields["token"] = token
-        self.welcome = self.call("hello", **fields)
+        self.welcome = self.ask("hello", **fields)
+        if self.welcome.get("code") == "overloaded":
+            raise self.closing()  # as for a gateway that is not there: come again
         assert self.welcome["type"] == "welcome", self.welcome
         self.owner = self.welcome["owner"]
         self.token = self.welcome.get("token", token)

@@ -1,5 +1,5 @@
 /* link_pair -- two nodes in one process, over a real socket: a front, and the home of every owner
- * but those whose name begins with "here".
+ * but "here".
  *
  * Shape:    pump is a turn of both; AWAIT turns until something is so.  The home has the agents.
  * Thread:   the test's.
@@ -24,15 +24,15 @@ static struct links *home_links, *front_links;
 static bool is_homeless, is_mute; /* the home is no home any more; it may say nothing */
 static uint64_t last_ms;
 
-static inline uint64_t front_home_of(void *arg, struct str owner)
+static inline uint64_t front_home_of(void *arg, unsigned slot)
 {
     (void)arg;
-    return str_begins(owner, STR("here")) ? 0 : HOME_INCARNATION;
+    return slot == slot_of(STR("here")) ? 0 : HOME_INCARNATION;
 }
 
-static inline uint64_t home_home_of(void *arg, struct str owner)
+static inline uint64_t home_home_of(void *arg, unsigned slot)
 {
-    (void)arg, (void)owner;
+    (void)arg, (void)slot;
     return 0;
 }
 

@@ -60,7 +60,8 @@ static inline void end_gone(void *arg)
 
 static inline const char *end_hello(struct end *e, const char *line)
 {
-    const struct worker_wire wire = {end_wake, end_hold, end_close, end_gone, e};
+    const struct worker_wire wire = {
+        .wake = end_wake, .hold = end_hold, .close = end_close, .gone = end_gone, .arg = e};
     struct worker_frame f;
     enum error error;
     const char *why = "";

@@ -1,5 +1,6 @@
 /* Shares and handovers: over a crash, with a store that fails, until their time is over. */
 #include "core/grant.h"
+#include "core/handover.h"
 #include "tests/support/hub_kit.h"
 
 #define SHARE "{'type':'share','id':'s','conversation_id':'c'}"

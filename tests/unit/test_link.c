@@ -106,7 +106,10 @@ static void test_bytes_of_every_kind(void **state)
     GOLDEN((&(struct link_frame){.kind = LINK_TOOK, .id = 7, .number = {3}}),
            "\1\0\0\0\x10\7\0\0\0\3");
     GOLDEN((&(struct link_frame){.kind = LINK_END, .id = 7}), "\0\0\0\0\x11\7\0\0\0");
-    assert_int_equal(N_LINK_KINDS, 18); /* a further kind has its bytes here */
+    GOLDEN((&(struct link_frame){.kind = LINK_REDEEM, .id = 7, .text = {STR("code")}}),
+           "\5\0\0\0\x12\7\0\0\0\4"
+           "code");
+    assert_int_equal(N_LINK_KINDS, 19); /* a further kind has its bytes here */
 }
 
 static void test_whole_frames_alone(void **state)
