@@ -28,13 +28,13 @@ def test_version():
 
 
 def test_no_command_or_an_unknown_one_is_a_usage_error():
-    for arguments in ((), ("serve", "--dance")):
+    for arguments, why in (((), "a command is missing"), (("serve", "--dance"), "serve has no option --dance"),
+                           (("serve", "word"), "serve takes options only"), (("check-config",), "check-config needs a file"),
+                           (("token",), "token needs --sub"), (("dance",), 'there is no command "dance"'),
+                           (("dance", "--help"), 'there is no command "dance"'), (("help", "dance"), 'there is no command "dance"')):
         done = run(*arguments)
-        assert done.returncode == 2 and "holdfast serve" in done.stderr
-    for arguments in (("dance",), ("dance", "--help"), ("help", "dance")):
-        done = run(*arguments)
-        assert done.returncode == 2 and done.stderr.startswith('holdfast: there is no command "dance"')
-        assert done.stderr.count("\n") == 1, "the whole help would push it off the screen"
+        assert done.returncode == 2 and not done.stdout and done.stderr.startswith(f"holdfast: {why}")
+        assert "help" in done.stderr and done.stderr.count("\n") == 1, "the whole help would push it off the screen"
 
 
 @pytest.mark.parametrize("listen, config, url", [
