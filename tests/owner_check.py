@@ -49,6 +49,7 @@ CONVERSATION_VERBS = {
     "cancel_all": {}, "open": {"follow": True}, "close": {}, "share": {}, "pin": {"pinned": True},
     "archive": {"archived": True}, "fork": {}, "export": {}, "delete": {},
 }
+IMPORTED = {"type": "message", "message": {"message_id": "m", "role": "user", "content": "x"}}
 SCHEDULE_VERBS = {"reschedule": {"paused": True}, "unschedule": {}}  # with the id of a schedule
 # Those with an id of a message, or of a task, of a conversation.
 MESSAGE_VERBS = {
@@ -76,7 +77,8 @@ FILE_ROUTES = [
     ("POST", "/tasks", {"message": [{"type": "file", "file_id": "{t}"}]}),
 ]
 UPLOAD_ROUTES = [("HEAD", f"/files?upload={FILE_KEY}", None), ("PATCH", f"/files?upload={FILE_KEY}", b"x"),
-                 ("GET", "/workspace", None), ("HEAD", "/workspace", None), ("GET", "/workspace" + "/x", None)]
+                 ("GET", "/workspace", None), ("HEAD", "/workspace", None), ("GET", "/workspace/x", None),
+                 ("HEAD", "/workspace/x", None)]
 BAD_PROOFS = ["", "x", "b3duZXI.9999999999." + "A" * 43]  # of the URL of a file
 MESSAGE_ROUTES = [("POST", "/branch", {"message_id": "{t}"}), ("POST", "/fork", {"message_id": "{t}"})] + [
     ("POST", "/tasks", fields) for verb, fields in MESSAGE_VERBS.items() if verb.startswith("chat")]
@@ -491,6 +493,10 @@ def try_files(world):
         expected = ask(method, f"/conversations/{nowhere}{tail}", body, world.other)
         for conversation in world.conversations:
             found.equal(f"HTTP {method} …{tail}", ask(method, f"/conversations/{conversation}{tail}", body, world.other), expected)
+    given = [ask("POST", f"/conversations/{c}/files?upload={FILE_KEY}", b"x", world.other)[0] for c in (nowhere, *world.conversations)]
+    found.that(f"HTTP POST …/files with a key of the owner's: {given}", given[0] in (201, 404) and set(given) == {given[0]})
+    for conversation in (nowhere, *world.conversations):
+        ask("DELETE", f"/conversations/{conversation}", None, world.other)
     for conversation, file in real:
         status, _, answer = ask("GET", f"/conversations/{conversation}/files/{file}", None, world.owner)
         found.that("the owner's file is not there, or not as it was", (status, answer) == (200, b"a file"))
@@ -688,8 +694,106 @@ async def try_schedules(world):
         for conversation in world.conversations:
             listed = await wire.ask("schedules", conversation_id=conversation)
             found.that("WebSocket schedules names another's", known not in listed and known not in await wire.ask("schedules"))
+        await try_schedules_of(world, wire, known, later)
         gone = json.loads(await mine.ask("unschedule", schedule_id=known))
         found.that(f"the owner's schedule is gone: {gone}", gone["type"] == "ok")
+
+
+async def try_schedules_of(world, wire, known, later):
+    """Schedules that the other makes and lists, with the owner's names of conversations: they are his own."""
+    found, fields = world.found, {"chat": {"message": "x"}, "not_before": later}
+    for conversation in (world.nowhere, *world.conversations):
+        made = [json.loads(await wire.ask("schedule", conversation_id=conversation, **fields))]
+        for path, more in ((f"/conversations/{conversation}/schedules", {}), ("/schedules", {"conversation_id": conversation})):
+            made.append(json.loads(world.http.ask("POST", path, {**fields, **more}, world.other)[2]))
+            listed = world.http.ask("GET", path, None, world.other)
+            found.that("HTTP GET …/schedules names another's", listed[0] == 200 and known.encode() not in listed[2])
+        found.that(f"schedule of the other: {made}", all(one["type"] == "scheduled" for one in made))
+        for one in made:
+            await wire.ask("unschedule", schedule_id=one["schedule"]["schedule_id"])
+
+
+async def try_shares(world):
+    """A share of the owner's is in no list of another's, and no more than an unknown one to who would end it."""
+    found, ask = world.found, world.http.ask
+    status, _, answer = ask("POST", f"/conversations/{world.conversations[0]}/shares", {}, world.owner)
+    if status != 201:
+        return
+    known = json.loads(answer)["share"]["share_id"]
+    async with Wire(world.url) as wire:
+        await wire.hello(world.other)
+        for bad in (known, *filter(None, MALFORMED_IDS)):
+            found.equal("WebSocket unshare", await wire.ask("unshare", share_id=bad), await wire.ask("unshare", share_id=NO_TASK))
+        for fields in ({}, {"conversation_id": world.conversations[0]}):
+            found.that("WebSocket shares names another's", known not in await wire.ask("shares", **fields))
+    asked = [ask("DELETE", f"/shares?share_id={of}", None, world.other)[::2] for of in (known, NO_TASK)]
+    found.equal("HTTP DELETE /shares", *asked)
+    for path in ("/shares", f"/conversations/{world.conversations[0]}/shares"):
+        found.that(f"HTTP GET {path} names another's", known.encode() not in ask("GET", path, None, world.other)[2])
+    kept = ask("GET", "/shares", None, world.owner)[2]
+    found.that("the owner's share is gone", known.encode() in kept)
+    ask("DELETE", f"/shares?share_id={known}", None, world.owner)
+
+
+async def try_search(world):
+    """What the owner finds, another does not."""
+    found, query = world.found, urllib.parse.quote(world.message, "")
+
+    def names(answer):
+        return any(conversation in answer for conversation in world.conversations)
+
+    async with Wire(world.url) as wire:
+        await wire.hello(world.owner)
+        found.that("the owner does not find his own", names(await wire.ask("search", query=world.message)))
+    async with Wire(world.url) as wire:
+        await wire.hello(world.other)
+        found.that("WebSocket search names another's", not names(await wire.ask("search", query=world.message)))
+    answer = world.http.ask("GET", f"/search?query={query}", None, world.other)
+    found.that("HTTP GET /search names another's", answer[0] in (200, 404) and not names(answer[2].decode()))
+
+
+async def try_imports(world):
+    """An import to a conversation that another has is one to a conversation that nobody has."""
+    line, ask = json.dumps(IMPORTED).encode(), world.http.ask
+    async with Wire(world.url) as wire:
+        await wire.hello(world.other)
+        for conversation in (world.nowhere, *world.conversations):
+            about = {"conversation_id": conversation}
+            got = [told(await wire.ask("import", lines=[IMPORTED], **about), conversation)]
+            await wire.ask("delete", **about)
+            got.append(told(ask("POST", f"/conversations/{conversation}/import", line, world.other), conversation))
+            await wire.ask("delete", **about)
+            if conversation == world.nowhere:
+                expected = got
+            world.found.equal("import", got, expected)
+        made = json.loads(ask("POST", "/import", line, world.other)[2])
+        await wire.ask("delete", conversation_id=made.get("conversation_id", world.nowhere))
+
+
+async def try_handover(world):
+    """A code brings him who asked for it, and nobody else."""
+    async with Wire(world.url) as wire, Wire(world.url) as phone, Wire(world.url) as tablet:
+        owner = (await wire.hello(world.other))["owner"]
+        made = json.loads(await wire.ask("handover"))
+        given = json.loads(world.http.ask("POST", "/handover", None, world.other)[2])
+        if "code" in made and "code" in given:  # not so with a narrowed token
+            came = json.loads(await phone.ask("hello", handover=made["code"]))
+            token = json.loads(world.http.ask("POST", "/handover/token", {"code": given["code"]})[2])["token"]
+            heard = (came.get("owner"), (await tablet.hello(token))["owner"])
+            world.found.equal("handover", heard, (owner, owner))
+
+
+async def try_all_of_an_owner(world):
+    """What has no id of a task: the owner's things are not among another's."""
+    await try_shares(world)
+    await try_search(world)
+    await try_imports(world)
+    await try_handover(world)
+    for method, path, body in (("POST", "/handover", {}), ("GET", "/shares", None), ("DELETE", f"/shares?share_id={NO_TASK}", None),
+                               ("GET", "/search?query=x", None), ("POST", "/import", {}), ("GET", "/schedules", None)):
+        for name, token in world.bad.items():
+            status = world.http.ask(method, path, body, token)[0]
+            world.found.that(f"HTTP {method} {path}, {name} identity: {status}", status == 401)
 
 
 def try_narrowed(world):
@@ -702,6 +806,7 @@ def try_narrowed(world):
     try_files(world)
     try_faces(world)
     asyncio.run(try_wire(world))
+    asyncio.run(try_all_of_an_owner(world))
     world.other, world.narrowed, world.bad = other, False, bad
 
 
@@ -896,6 +1001,7 @@ def try_answers(world):
     try_faces(world)
     asyncio.run(try_wire(world))
     asyncio.run(try_schedules(world))
+    asyncio.run(try_all_of_an_owner(world))
     try_narrowed(world)
     asyncio.run(try_identities(world))
     asyncio.run(try_face_sockets(world))

@@ -152,7 +152,7 @@ int admin_run(const char *socket_path, int argc, char **arguments, long long for
     int code = 2;
     bool is_console = argc == 1 && strcmp(arguments[0], "console") == 0;
     if (!is_console && !read_arguments(argc, arguments, for_s, &a)) {
-        code = usage_fail("admin", "admin needs one of these");
+        code = usage_fail_verb("admin", argc > 0 ? arguments[0] : NULL);
     } else if (!socket_path) {
         fprintf(stderr, "holdfast: admin.socket is \"\" in the configuration\n");
     } else {

@@ -136,9 +136,12 @@ static const char *read_url(char ***words, struct chat_options *o)
     }
     if (first && has_scheme(first))
         o->url_text = *(*words)++;
-    return chat_url_read(o->url_text ? o->url_text : DEFAULT_URL, &o->url)
-               ? NULL
-               : "the URL is malformed; it must look like ws://127.0.0.1:8080";
+    const char *url = o->url_text ? o->url_text : DEFAULT_URL;
+    if (chat_url_read(url, &o->url))
+        return NULL;
+    snprintf(why, sizeof why, "the URL %.100s is malformed: it must look like ws://127.0.0.1:8080",
+             url);
+    return why;
 }
 
 bool chat_options_read(int argc, char **argv, struct chat_options *ret, const char **ret_error)

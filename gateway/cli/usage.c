@@ -160,19 +160,40 @@ void usage_print(FILE *out, const char *command)
 
 int usage_fail(const char *command, const char *why)
 {
-    bool is_known = command && usage_has(command);
-    fprintf(stderr, "holdfast: %s\n\n", why);
-    usage_print(stderr, is_known ? command : NULL);
+    fprintf(stderr, "holdfast: %s (more: holdfast %s --help)\n", why, command);
     return EXIT_USAGE;
 }
 
 int usage_unknown(const char *command)
 {
-    if (!*command)
-        return usage_fail(NULL, "a command is missing");
-    fprintf(stderr, "holdfast: there is no command \"%.40s\": holdfast help has all of them\n",
-            command);
+    if (*command)
+        fprintf(stderr, "holdfast: there is no command \"%.40s\"", command);
+    else
+        fprintf(stderr, "holdfast: a command is missing");
+    fprintf(stderr, ": holdfast help has all of them\n");
     return EXIT_USAGE;
+}
+
+/* Whether a synopsis begins with that verb. */
+static bool is_of(const char *synopsis, const char *verb)
+{
+    size_t n = strcspn(synopsis, " ");
+    return strlen(verb) == n && strncmp(synopsis, verb, n) == 0;
+}
+
+int usage_fail_verb(const char *command, const char *verb)
+{
+    char why[160];
+    if (!verb)
+        snprintf(why, sizeof why, "%s needs a verb", command);
+    else
+        snprintf(why, sizeof why, "%s has no verb \"%.40s\"", command, verb);
+    for (size_t i = 0; verb && i < countof(verbs); i++)
+        if (strcmp(verbs[i].command, command) == 0 && is_of(verbs[i].synopsis, verb)) {
+            snprintf(why, sizeof why, "it is holdfast %s %s", command, verbs[i].synopsis);
+            break; /* the fullest form */
+        }
+    return usage_fail(command, why);
 }
 
 /* --- options ---------------------------------------------------------------------------------- */

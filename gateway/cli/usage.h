@@ -19,8 +19,11 @@
 bool usage_has(const char *command);
 /* NULL: the synopses of all commands. */
 void usage_print(FILE *out, const char *command);
-/* Says why, and how that command is used; returns the exit code, 2. */
+/* One line that says why, and where more is said: a whole help would push it off the screen.
+ * Returns the exit code, 2. */
 int usage_fail(const char *command, const char *why);
+/* The same for a verb that the command has not (NULL: none was given), or not with such words. */
+int usage_fail_verb(const char *command, const char *verb);
 /* The same for a command that there is not; "": there is none. */
 int usage_unknown(const char *command);
 /* That command's options; their letters are those of the table in usage.c. */

@@ -310,12 +310,18 @@ def test_revocation_ends_by_itself():
         assert admin.good("GET", "/v1/admin/revocations")["revocations"] == []
 
 
-@pytest.mark.parametrize("arguments", [[], ["kick"], ["kick", "a", "b"], ["other"], ["as", "o", "GET"],
-                                       ["as", "o", "GET", "path"], ["as", "o", "GET", "/a b"],
-                                       ["revoke", "o", "--ttl", "soon"]])
-def test_command_says_what_it_wants(gateway, arguments):
+AS = "it is holdfast admin as OWNER METHOD PATH [BODY]"
+
+
+@pytest.mark.parametrize("arguments, why", [
+    ([], "admin needs a verb"), (["other"], 'admin has no verb "other"'), (["kick"], "it is holdfast admin kick OWNER"),
+    (["kick", "a", "b"], "it is holdfast admin kick OWNER"), (["drain", "a", "b"], "it is holdfast admin drain WORKER"),
+    (["as", "o", "GET"], AS), (["as", "o", "GET", "path"], AS), (["as", "o", "GET", "/a b"], AS),
+    (["revoke", "o", "--ttl", "soon"], "--ttl is a time such as 90s, 15m, 1h or 7d")])
+def test_command_says_what_it_wants(gateway, arguments, why):
     done = command(gateway, *arguments)
-    assert done.returncode == 2 and "holdfast" in done.stderr and not done.stdout
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"holdfast: {why} (more: holdfast admin --help)\n"
 
 
 def test_command_without_a_gateway(tmp_path):

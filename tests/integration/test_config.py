@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import re
 import subprocess
 
@@ -11,6 +12,8 @@ import tokens
 from gateway import BINARY, WAIT_S, Gateway, run, script_agent
 from holdfast import Client
 from terminal import Command
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 def check(tmp_path, config):
@@ -28,13 +31,13 @@ def test_version():
 
 
 def test_no_command_or_an_unknown_one_is_a_usage_error():
-    for arguments in ((), ("serve", "--dance")):
+    for arguments, why in (((), "a command is missing"), (("serve", "--dance"), "serve has no option --dance"),
+                           (("serve", "word"), "serve takes options only"), (("check-config",), "check-config needs a file"),
+                           (("token",), "token needs --sub"), (("dance",), 'there is no command "dance"'),
+                           (("dance", "--help"), 'there is no command "dance"'), (("help", "dance"), 'there is no command "dance"')):
         done = run(*arguments)
-        assert done.returncode == 2 and "holdfast serve" in done.stderr
-    for arguments in (("dance",), ("dance", "--help"), ("help", "dance")):
-        done = run(*arguments)
-        assert done.returncode == 2 and done.stderr.startswith('holdfast: there is no command "dance"')
-        assert done.stderr.count("\n") == 1, "the whole help would push it off the screen"
+        assert done.returncode == 2 and not done.stdout and done.stderr.startswith(f"holdfast: {why}")
+        assert "help" in done.stderr and done.stderr.count("\n") == 1, "the whole help would push it off the screen"
 
 
 @pytest.mark.parametrize("listen, config, url", [
@@ -287,3 +290,43 @@ def test_help_has_each_option_of_a_synopsis_and_an_option_of_another_command_is_
                 assert done.returncode == 2 and f"{command} has no option {option}" in done.stderr, (command, option)
                 assert f"holdfast {command}" in done.stderr and "holdfast help" not in done.stderr
     assert "--listen needs a value" in run("serve", "--listen").stderr
+
+
+# ---------------------------------------------------------------- keys, code and documents
+
+
+def keys():
+    """Each key of `holdfast keys`, and its default as a text."""
+    listed = re.findall(r"^(\S+): .*?\(([^()]*)\)$", run("keys").stdout, re.M)
+    return {key: about.partition("default: ")[2] for key, about in listed}
+
+
+def fields(path, head):
+    """The members of the struct that begins with that head."""
+    text = (ROOT / path).read_text(encoding="utf-8").split(head, 1)[1].split("}", 1)[0]
+    return set(re.findall(r"\b(\w+)(?=[;,])", re.sub(r"/\*.*?\*/", "", text, flags=re.S)))
+
+
+def test_every_limit_that_the_code_reads_is_a_key_and_the_other_way_round():
+    read = fields("core/hub.h", "struct hub_limits {") | fields("gateway/config/config.h", "struct { /* the rim's limits */")
+    assert read == {key.removeprefix("limits.") for key in keys() if key.startswith("limits.")} and len(read) > 20
+
+
+def test_documents_name_every_limit_and_tell_the_defaults_that_it_has():
+    known, named = keys(), set()
+    groups = {key.partition(".")[0] for key in known if "." in key and "[" not in key} - {"admin"}  # admin.sock is a file
+    for path in (ROOT / "README.md", ROOT / "proto/PROTOCOL.md", *sorted((ROOT / "docs").glob("*.md"))):
+        told = r"`((?:%s)\.(?!json`)\w+)`(?:\s\(([\d,]+)( [KMG]iB)?\))?" % "|".join(groups)
+        for key, number, unit in re.findall(told, path.read_text(encoding="utf-8")):
+            assert key in known, f"{path.name} names {key}"
+            named.add(key)
+            if number:
+                unit = "" if key.endswith(unit.strip().lower()) else unit.strip()
+                factor = 1024 ** ("KMG".index(unit[0]) + 1) if unit else 1
+                assert int(number.replace(",", "")) * factor == int(known[key]), f"{path.name}: {key}"
+    assert not {key for key in known if key.startswith("limits.")} - named
+
+
+def test_no_word_of_the_help_stands_twice():
+    for command in ("keys", "help"):
+        assert not re.findall(r"\b(\w+) \1\b", run(command).stdout)

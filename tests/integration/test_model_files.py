@@ -341,13 +341,14 @@ def linked(server):
 
 
 def fetched(gateway, url, method="GET", **headers):
-    """As the model's server gets it, which knows nothing but the URL: (status, headers but the time, bytes)."""
+    """As the model's server gets it, which knows nothing but the URL: (status, headers, bytes).  Without the time, and
+    without what is said of the connection alone: an answer that was carried from another node is the last of its own."""
     assert url.startswith(PUBLIC), url
     link = http.client.HTTPConnection(gateway.host, gateway.port, timeout=WAIT_S)
     try:
         link.request(method, url[len(PUBLIC) - 1:], headers=headers)
         answer = link.getresponse()
-        return answer.status, {k.lower(): v for k, v in answer.getheaders() if k.lower() != "date"}, answer.read()
+        return answer.status, {k.lower(): v for k, v in answer.getheaders() if k.lower() not in ("date", "connection")}, answer.read()
     finally:
         link.close()
 

@@ -35,6 +35,77 @@ def check(gateway, *more):
     return done.returncode, done.stdout + done.stderr
 
 
+# What owner-check does not ask, and why.
+UNTRIED = {
+    "ping": "says the time",
+    "POST /v1/guest": "makes an owner",
+    "POST /v1/handover/token": "takes a code in the place of a token: try_handover",
+    "GET /healthz": "of the gateway", "GET /readyz": "of the gateway", "GET /metrics": "by address, with no owner in it",
+    "GET /": "a page", "GET /page.json": "of the configuration",
+}
+
+
+def table_of(section, head):
+    """The first cells of the table with that head."""
+    text = (ROOT / "proto/PROTOCOL.md").read_text(encoding="utf-8").split(f"\n## {section}. ")[1].split("\n## ")[0]
+    return [row.split(" | ")[0] for row in text.split(head)[1].split("\n\n")[0].splitlines()[2:]]
+
+
+def verbs():
+    return {verb for cell in table_of(5, "| request | fields | reply |") for verb in re.findall(r"`(\w+)`", cell)}
+
+
+def endpoints():
+    """"METHOD path" of each row; "…" stands for the folder of the row's first path, or for what is before {cid}."""
+    found = set()
+    for cell in table_of(7, "| method and path | request |"):
+        methods, folder, waiting = [], None, []
+        for method, path in re.findall(r"`(?:([A-Z]+)(?: |`))?([/…][^`]*)?", cell):
+            waiting += [method] if method else []
+            if not path:
+                continue
+            methods, waiting = waiting or methods, []
+            path = re.sub("^…(?=/{cid})", "/v1/conversations", path)
+            folder = folder or path.rpartition("/")[0]
+            found |= {f"{method} {path.replace('…', folder)}" for method in methods}
+    return found
+
+
+def recorded(module, owner):
+    """Verbs and endpoints, as they come to be asked with a token that is not the owner's."""
+    asked, hello, ask = set(), module.Wire.hello, module.Wire.ask
+    http, stream = module.Http.ask, module.Http.stream
+
+    async def said_hello(wire, token=None):
+        wire.token = token
+        return await hello(wire, token)
+
+    async def asked_wire(wire, type, **fields):
+        if getattr(wire, "token", owner) != owner:
+            asked.add(type)
+        return await ask(wire, type, **fields)
+
+    def endpoint(method, path):
+        path = "/v1" + path.partition("?")[0]
+        for noun, name in (("conversations", "cid"), ("tasks", "tid"), ("files", "fid"), ("workspace", "path")):
+            path = re.sub(f"(/{noun})/[^/]+", rf"\1/{{{name}}}", path)
+        asked.add(f"{method} {path}")
+
+    def asked_http(self, method, path, body=None, token=None):
+        if token not in (None, owner):
+            endpoint(method, path)
+        return http(self, method, path, body, token)
+
+    def asked_stream(self, path, token, until):
+        if token not in (None, owner):
+            endpoint("GET", path)
+        return stream(self, path, token, until)
+
+    module.Wire.hello, module.Wire.ask = said_hello, asked_wire
+    module.Http.ask, module.Http.stream = asked_http, asked_stream
+    return asked
+
+
 TIMED = {
     "answers": [],
     "wire": ["WebSocket branch:", "WebSocket chat edit:", "WebSocket task:", "WebSocket cancel tree:",
@@ -60,11 +131,18 @@ def test_nothing_is_found_as_guests(part):
 
 
 def test_nothing_is_found_with_keys_and_an_expired_token(tmp_path):
+    """And every verb and every endpoint of PROTOCOL.md is among what was tried, or said not to be."""
     with Gateway(merged(FAST, {"auth": tokens.config(tmp_path)})) as gateway:
-        status, said = check(gateway, "--owner", tokens.token("alice"), "--other", tokens.token("bob"),
-                             "--bad", tokens.token("alice", seconds=-100),
-                             "--bad", tokens.token("alice", secret=b"another secret that is long enough to be one"))
-        assert status == 0, said
+        owner, other = tokens.token("alice"), tokens.token("bob")
+        module = load()
+        asked = recorded(module, owner)
+        status = module.main([f"http://{gateway.host}:{gateway.port}", "--owner", owner, "--other", other,
+                              "--bad", tokens.token("alice", seconds=-100),
+                              "--bad", tokens.token("alice", secret=b"another secret that is long enough to be one")])
+        assert status == 0
+        promised = verbs() | endpoints()
+        assert len(verbs()) > 30 and len(endpoints()) > 50
+        assert promised - asked == UNTRIED.keys()
         assert check(gateway)[0] == 2  # no guests here
 
 
