@@ -35,15 +35,24 @@ void handovers_done(struct hub *h)
         handover_drop(h, list_item(it, struct handover, node));
 }
 
-/* Drops those that are over, and the oldest ones of an owner who has too many. */
-static void handovers_clear(struct hub *h, const struct owner *owner)
+void handovers_expire(struct hub *h)
+{
+    list_each (it, &h->handovers) {
+        struct handover *code = list_item(it, struct handover, node);
+        if (code->expires_at <= h->clock.wall_ms)
+            handover_drop(h, code);
+    }
+}
+
+/* The oldest ones of an owner who has too many. */
+static void make_room_of(struct hub *h, const struct owner *owner)
 {
     unsigned n = 0;
     for (struct list *it = h->handovers.prev, *before; it != &h->handovers; it = before) {
         struct handover *code = list_item(it, struct handover, node);
         before = it->prev;
         n += code->owner == owner;
-        if (code->expires_at <= h->clock.wall_ms || (code->owner == owner && n >= MAX_HANDOVERS))
+        if (code->owner == owner && n >= MAX_HANDOVERS)
             handover_drop(h, code);
     }
 }
@@ -57,7 +66,8 @@ static void put_slot(unsigned char *bytes, unsigned slot)
 bool handover_make(struct hub *h, struct owner *owner, int64_t until, struct buf *code)
 {
     unsigned char bytes[CODE_BYTES];
-    handovers_clear(h, owner);
+    handovers_expire(h);
+    make_room_of(h, owner);
     if (!h->o.random(bytes, sizeof bytes))
         return false;
     put_slot(bytes, owner->slot);

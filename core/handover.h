@@ -19,6 +19,8 @@
 bool handover_make(struct hub *h, struct owner *owner, int64_t until, struct buf *code) MUST_USE;
 /* Appends the token that a code of this node is good for, which it then is no more. */
 bool handover_take(struct hub *h, struct str code, struct buf *token) MUST_USE;
+/* Drops codes that are good no more: each would hold its owner, and so its slot. */
+void handovers_expire(struct hub *h);
 void handovers_mark(const struct hub *h, struct slots *ret); /* slots of owners with a code */
 void handovers_done(struct hub *h);
 

@@ -92,6 +92,7 @@ static void less_busy(const struct slots *among, const struct walk *w, struct sl
 void hub_find_idle(struct hub *h, const struct slots *among, struct slots *ret)
 {
     struct walk w = {.hub = h};
+    handovers_expire(h);
     map_each(&h->streams, walk_stream, &w);
     map_each(&h->conversations, walk_conversation, &w);
     map_each(&h->owners, walk_owner, &w);
@@ -120,6 +121,7 @@ static void walk_live_owner(struct map_node *node, void *arg)
 void hub_find_movable(struct hub *h, const struct slots *among, bool live, struct slots *ret)
 {
     struct walk w = {.hub = h, .live = live};
+    handovers_expire(h);
     map_each(&h->streams, walk_live_stream, &w);
     map_each(&h->owners, walk_live_owner, &w);
     list_each (it, &h->freed)

@@ -322,14 +322,19 @@ void task_on_end(struct task *t, struct waiter *w)
     list_push(&t->enders, &w->node);
 }
 
+void task_uncount(struct task *t)
+{
+    t->hub->n_live--;
+    t->hub->use[t->conversation->owner->slot].tasks--;
+    t->quota->n_live--;
+    t->hub->notices_may_go = true;
+}
+
 static void bury(struct task *t)
 {
     t->phase = PHASE_ENDED;
     list_remove(&t->in_conversation);
-    t->hub->n_live--;
-    t->hub->use[t->conversation->owner->slot].tasks--;
-    t->quota->n_live--;
-    t->hub->notices_may_go = true; /* there is room for one more */
+    task_uncount(t);
     list_remove(&t->in_wait);
     list_push(&t->hub->dead_tasks, &t->in_wait);
 }

@@ -232,6 +232,7 @@ struct task *task_create(struct hub *h, const struct task_plan *plan);
 /* At a start: a task that an earlier process left. */
 struct task *task_adopt(struct hub *h, const struct task_record *rec);
 void task_free(struct task *t);
+void task_uncount(struct task *t); /* it lives here no more: there is room for another */
 
 /* The record as others may see it, and as it is staged; its spans are valid until something
  * changes. */

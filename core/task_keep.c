@@ -169,8 +169,6 @@ void task_drop(struct task *t)
 {
     ASSERT(task_is_parted(t));
     t->stream->task = NULL;
-    t->hub->n_live--;
-    t->quota->n_live--;
-    t->hub->use[t->conversation->owner->slot].tasks--;
+    task_uncount(t);
     task_free(t);
 }

@@ -19,6 +19,7 @@
 #define CLOCK_OFF_MS 2000
 #define PATIENCE_LEASES 2 /* how long nodes must be uneven before owners are moved for it */
 #define CLOSING_TICK_MS 20
+#define CLOSING_REST 9   /* times what a look took: it goes over all tasks */
 #define CLOSING_MS 10000 /* a slot that is not idle by then is served again */
 #define CLOSING_AGAIN_MS 30000
 #define CLOSING_SOON_MS 2000 /* the same of a node that ends */
@@ -148,6 +149,8 @@ static void part(struct cluster *c, const struct slots *busy)
 {
     struct slots quiet = c->closing;
     slots_less(&quiet, &c->parted);
+    if (slots_are_empty(&quiet))
+        return;
     hub_find_quiet(c->hub, &quiet, &quiet);
     slots_less(&quiet, busy);
     if (slots_are_empty(&quiet) || !store_pg_is_sure(c->pg) || !cluster_is_trusted(c))
@@ -157,14 +160,9 @@ static void part(struct cluster *c, const struct slots *busy)
         c->parted.bits[i] |= quiet.bits[i];
 }
 
-static void on_closing_tick(uv_timer_t *timer)
+static void look_at_closing(struct cluster *c)
 {
-    struct cluster *c = container_of(timer, struct cluster, tick);
     struct slots idle, busy = {0};
-    if (c->stopped || slots_are_empty(&c->closing)) {
-        uv_timer_stop(timer);
-        return;
-    }
     c->o.closing(c->o.arg, &c->closing, false); /* some have come back too early */
     c->o.busy(c->o.arg, &busy);
     part(c, &busy);
@@ -176,6 +174,17 @@ static void on_closing_tick(uv_timer_t *timer)
         leave(c, &idle);
     else if (c->hub->clock.now_ms - c->closing_since > CLOSING_MS)
         closing_give_up(c);
+}
+
+static void on_closing_tick(uv_timer_t *timer)
+{
+    struct cluster *c = container_of(timer, struct cluster, tick);
+    uint64_t begun = uv_hrtime();
+    if (c->stopped || slots_are_empty(&c->closing))
+        return;
+    look_at_closing(c);
+    uint64_t rest = (uv_hrtime() - begun) / 1000000 * CLOSING_REST;
+    uv_timer_start(timer, on_closing_tick, rest > CLOSING_TICK_MS ? rest : CLOSING_TICK_MS, 0);
 }
 
 static bool may_close(const struct cluster *c)
@@ -190,7 +199,7 @@ static void close_some(struct cluster *c, const struct slots *some)
     c->closing_since = c->hub->clock.now_ms;
     hub_close_slots(c->hub, some);
     c->o.closing(c->o.arg, some, false);
-    uv_timer_start(&c->tick, on_closing_tick, CLOSING_TICK_MS, CLOSING_TICK_MS);
+    uv_timer_start(&c->tick, on_closing_tick, CLOSING_TICK_MS, 0);
 }
 
 static void find_choices(struct cluster *c, struct choices *ret)

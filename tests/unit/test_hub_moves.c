@@ -1,5 +1,6 @@
 /* A slot moves with its live tasks: they are left here, and go on at the home that has it next.
  * Here that is the same hub again, from which everything of the slot was gone. */
+#include "core/handover.h"
 #include "core/task.h"
 #include "tests/support/hub_again.h"
 
@@ -231,6 +232,49 @@ static void test_a_gateway_that_passes_on_lets_tasks_run(void **state)
     client_free(client_new(k, "ann"));
 }
 
+/* Whoever waits for room among all tasks hears of it. */
+static void test_a_notice_gets_the_room_of_what_moved(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann"), *bob = client_new(k, "bob");
+    client_start(c, "c", "go");
+    client_say(bob, json("{'type':'chat','conversation_id':'b','background':true,"
+                         "'notify_on_complete':true,'message':'job'}"));
+    client_await(bob, json("'started'"));
+    k->hub.o.limits.tasks = 1;
+    run_end(k, kit_run(k, 1), RUN_DONE, "");
+    kit_pass(k, 10000);
+    assert_int_equal(k->n_runs, 2);
+    client_free(c);
+    hub_close_slots(&k->hub, &anns);
+    assert_int_equal(hub_part(&k->hub, &anns), 1);
+    kit_settle(k);
+    assert_int_equal(k->n_runs, 2);
+    hub_leave(&k->hub, &anns);
+    kit_settle(k);
+    assert_int_equal(k->n_runs, 3);
+    run_end(k, kit_run(k, 2), RUN_DONE, "");
+    client_free(bob);
+}
+
+/* A code that nobody took holds its owner for two minutes, and no longer. */
+static void test_a_code_stays_as_long_as_it_is_good(void **state)
+{
+    struct kit *k = *state;
+    struct buf code = {0};
+    struct owner *ann = owner_ref(&k->hub, STR("ann"));
+    assert_true(handover_make(&k->hub, ann, 5000000, &code));
+    owner_unref(&k->hub, ann);
+    k->hub.clock.wall_ms += HANDOVER_MS - 1;
+    assert_false(is_idle(k));
+    assert_false(finds(k, hub_find_movable, false));
+    k->hub.clock.wall_ms++;
+    assert_true(finds(k, hub_find_movable, false));
+    assert_true(is_idle(k));
+    assert_int_equal(k->hub.owners.n, 0);
+    buf_done(&code);
+}
+
 #define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -242,6 +286,8 @@ int main(void)
         HUB_TEST(test_what_lies_here_stays),
         HUB_TEST(test_slots_that_stay_after_all_go_on),
         HUB_TEST(test_a_gateway_that_passes_on_lets_tasks_run),
+        HUB_TEST(test_a_notice_gets_the_room_of_what_moved),
+        HUB_TEST(test_a_code_stays_as_long_as_it_is_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
