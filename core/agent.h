@@ -172,6 +172,8 @@ struct agent_ops {
     bool picks;
     /* Runs share what is read: none is read less for what another one waits for. */
     bool shares;
+    /* A run that outlives the gateway is found from any machine, not from this one alone. */
+    bool roams;
 };
 
 /* Says what begins a turn about things that an agent has started: all; no watched lines; failures
@@ -202,5 +204,11 @@ struct agent {
     void *settings;
     void *holder; /* the rim's: keeps alive what the settings point to */
 };
+
+/* What lives on of its runs lies on this machine. */
+static inline bool agent_is_settled(const struct agent *a)
+{
+    return a->outlives && !a->ops->roams;
+}
 
 #endif

@@ -8,8 +8,11 @@
 #define CORE_SLOT_H
 
 #include "proto/base.h"
+#include "proto/buf.h"
 
 #define N_SLOTS 4096
+
+#define SLOTS_HEX (N_SLOTS / 4)
 
 unsigned slot_of(struct str owner); /* FNV-1a of 64 bits, folded: 0 … N_SLOTS - 1 */
 
@@ -36,6 +39,14 @@ static inline unsigned slots_count(const struct slots *s)
         n += (unsigned)__builtin_popcountll(s->bits[i]);
     return n;
 }
+static inline void slots_add_those(struct slots *s, const struct slots *those)
+{
+    for (size_t i = 0; i < countof(s->bits); i++)
+        s->bits[i] |= those->bits[i];
+}
+/* On a wire: SLOTS_HEX hexadecimal digits; false: it is something else. */
+void slots_put(const struct slots *s, struct buf *out);
+bool slots_read(struct str digits, struct slots *ret);
 static inline void slots_take(struct slots *s, unsigned slot)
 {
     s->bits[slot / 64] &= ~((uint64_t)1 << slot % 64);

@@ -16,8 +16,8 @@ static const char *why_no_child(const struct task *t, const struct agent *a)
     const struct hub *h = t->hub;
     if (t->staged.cancel_requested_at || t->stopping != TASK_OK)
         return "the task is being stopped";
-    bool is_passed_on = h->passes_on && a->goes_on && !a->outlives; /* it begins at another home */
-    if (h->draining && !is_passed_on)
+    bool begins_elsewhere = h->passes_on && a->goes_on && !agent_is_settled(a);
+    if (h->draining && !begins_elsewhere)
         return "the gateway is stopping";
     if (a->is_process && !hub_has_slot(h))
         return "too many processes";

@@ -142,18 +142,17 @@ void task_leave(struct task *t)
 
 /* --- a move ----------------------------------------------------------------------------------- */
 
-/* A run that outlives the gateway lies on its machine, or at a worker that has dialled it. */
 static bool run_may_move(const struct task *t)
 {
     const struct agent_ops *ops = t->agent->ops;
-    return t->run && !t->agent->outlives && !(ops->is_bound && ops->is_bound(t->run));
+    return t->run && !agent_is_settled(t->agent) && !(ops->is_bound && ops->is_bound(t->run));
 }
 
 bool task_may_move(const struct task *t)
 {
     const struct task_work *w = t->work;
     if (t->phase == PHASE_PENDING || t->left)
-        return t->phase == PHASE_PENDING || !t->agent->outlives;
+        return t->phase == PHASE_PENDING || !agent_is_settled(t->agent);
     bool stops = t->stopping != TASK_OK || t->staged.cancel_requested_at;
     return t->phase == PHASE_RUNNING && task_goes_on(t) && !stops && run_may_move(t) &&
            list_is_empty(&w->tools) && w->n_lookups == 0;
@@ -161,7 +160,7 @@ bool task_may_move(const struct task *t)
 
 bool task_is_parted(const struct task *t)
 {
-    bool rests = t->phase == PHASE_PENDING || (t->left && !t->agent->outlives);
+    bool rests = t->phase == PHASE_PENDING || (t->left && !agent_is_settled(t->agent));
     return rests && t->refs == 0 && !t->has_slot && list_is_empty(&t->enders);
 }
 

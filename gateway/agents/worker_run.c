@@ -334,6 +334,17 @@ static void worker_leave(struct run *run)
         place_leave(r);
 }
 
+/* Its slot goes to another home.  Its worker is sent away, so that what it says of the run reaches
+ * nobody before its next hello has found it there. */
+static void run_part(struct run *r)
+{
+    struct instance *i = r->instance;
+    if (i && i->is_here)
+        i->wire.close(i->wire.arg, CLOSE_GOING_AWAY);
+    worker_run_leave(r);
+    run_drop_now(r);
+}
+
 static void worker_free(struct run *run)
 {
     if (!run)
@@ -344,6 +355,10 @@ static void worker_free(struct run *run)
         place_leave(r);
     r->task = NULL;
     r->paused = false;
+    if (r->left && !w->stops) {
+        run_part(r);
+        return;
+    }
     if (r->instance && (r->left || (r->ended && r->in_durable < r->in_n)))
         return; /* until its end is on disk, or the gateway's own */
     run_say_gone(r);
@@ -460,6 +475,7 @@ static struct run *worker_resume(void *settings, const struct run_spec *spec,
 const struct agent_ops agent_worker_ops = {
     .kind = "worker",
     .shares = true,
+    .roams = true,
     .start = worker_start,
     .cancel = worker_cancel,
     .kill = worker_kill,

@@ -120,6 +120,7 @@ void workers_start(struct workers *w)
 
 void workers_stop(struct workers *w)
 {
+    w->stops = true;
     timer_disarm(&w->hub->clock, &w->due);
     list_each (it, &w->instances)
         timer_disarm(&w->hub->clock, &list_item(it, struct instance, all)->grace);

@@ -36,6 +36,7 @@ struct workers {
     struct list flying;      /* of struct run: what they said by then is being committed */
     struct waiter committed; /* armed while flying is not empty */
     bool waits;
+    bool stops;        /* the gateway: runs that were left are the next one's */
     struct map runs;   /* by id */
     struct map shares; /* by owner */
     uint32_t n_waiting;

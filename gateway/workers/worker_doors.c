@@ -2,9 +2,11 @@
 
 #include "proto/str.h"
 
-unsigned doors_slots(const struct doors *d)
+void doors_slots(const struct doors *d, struct slots *ret)
 {
-    return workers_are_resuming(d->workers) ? 0 : slots_count(&d->front->hub->open);
+    *ret = (struct slots){0};
+    if (!workers_are_resuming(d->workers))
+        *ret = d->front->hub->open;
 }
 
 bool doors_line(struct str *bytes, struct str *ret)

@@ -11,10 +11,10 @@
  *                                         └══ …
  *
  *           Whenever another node can be reached, its workers are told to come again (1001): their
- *           next hello is said there too.
+ *           next hello is said there too.  So are those of a run that has left its home.
  * Frames:   over a pipe go lines.  To the home: the worker's own, and "!" for a place.  To the
- *           front: the instance's, and "oN" slots that are served there, "+N" and "-" places that
- *           it has and gives back, "?" it wants one, "cN" it closes with that code.
+ *           front: the instance's, and "oHEX" slots that are served there, "+N" and "-" places
+ *           that it has and gives back, "?" it wants one, "cN" it closes with that code.
  * Thread:   loop.
  */
 #ifndef GATEWAY_WORKERS_WORKER_DOORS_H
@@ -40,8 +40,8 @@ struct doors {
 /* The cluster is open.  Closed behind the last connection and the last link. */
 void doors_open(struct doors *d, struct front *f, struct workers *w);
 void doors_close(struct doors *d);
-/* So many slots are served here, with every run of their owners that a worker can have. */
-unsigned doors_slots(const struct doors *d);
+/* The slots that are served here, with every run of their owners that a worker can have. */
+void doors_slots(const struct doors *d, struct slots *ret);
 /* The next line of bytes that come in pieces, without its newline; false: it is not whole yet. */
 bool doors_line(struct str *bytes, struct str *ret);
 

@@ -55,18 +55,20 @@ void fan_end(struct worker_fan *fan, enum close_code code)
 
 /* --- what is known ---------------------------------------------------------------------------- */
 
-/* The homes of all slots have said which runs they know. */
-static bool knows_all_slots(const struct worker_fan *fan)
+/* The homes of all slots can be asked which runs they know; asked: they have been. */
+static bool knows_all_slots(const struct worker_fan *fan, bool asked)
 {
-    unsigned n = 0;
-    list_each (it, &fan->homes)
-        n += list_item(it, struct at_home, at)->slots;
-    return n >= N_SLOTS;
+    struct slots all = {0};
+    list_each (it, &fan->homes) {
+        const struct at_home *h = list_item(it, struct at_home, at);
+        slots_add_those(&all, asked ? &h->asked : &h->slots);
+    }
+    return slots_count(&all) == N_SLOTS;
 }
 
 void fan_settle(struct worker_fan *fan)
 {
-    if (fan->welcomed && fan->partial && knows_all_slots(fan))
+    if (fan->welcomed && fan->partial && knows_all_slots(fan, false))
         fan_end(fan, CLOSE_GOING_AWAY); /* the next hello asks them */
 }
 
@@ -77,7 +79,7 @@ void fans_settle(struct doors *d)
         list_each (at, &fan->homes) {
             struct at_home *h = list_item(at, struct at_home, at);
             if (h->is_here)
-                h->slots = doors_slots(d);
+                doors_slots(d, &h->slots);
         }
         fan_settle(fan);
     }
@@ -93,7 +95,7 @@ void fans_call_again(struct doors *d)
 static void judge_others(struct worker_fan *fan)
 {
     struct js_doc *doc = &fan->doors->doc;
-    bool whole = knows_all_slots(fan);
+    bool whole = knows_all_slots(fan, true);
     struct buf named = {0};
     fan->partial = !whole;
     buf_putf(&named, "{%.*s}", (int)fan->known.len, fan->known.len ? fan->known.bytes : "");
@@ -141,6 +143,7 @@ void fan_welcome(struct worker_fan *fan)
         fan_hold(fan, false);
     fan->to.wake(fan->to.arg);
     places_share(fan);
+    fan_settle(fan); /* slots may have come meanwhile */
 }
 
 /* --- hello ------------------------------------------------------------------------------------ */

@@ -21,7 +21,8 @@ struct at_home {
     size_t taken;              /* bytes of fan->out, of which it does not know yet */
     uint32_t places;           /* of the worker's, that it has */
     uint64_t given;            /* the number of the last one */
-    unsigned slots;            /* that are served there */
+    struct slots slots;        /* that are served there … */
+    struct slots asked;        /* … when it said which runs it knows */
     bool is_here, greeted, drained;
     bool wants; /* a place */
     bool holds; /* it takes no more for now */

@@ -13,7 +13,7 @@ struct gate {
     struct buf in;             /* the beginning of a line */
     struct buf out;            /* words for the front, before the instance's lines */
     size_t taken;              /* bytes that the front does not know to be out */
-    unsigned slots;            /* as the front knows it */
+    struct slots slots;        /* as the front knows them */
     struct timer due;          /* writes: never from inside the instance */
     enum close_code closes;    /* 0: it does not */
     bool held, full;
@@ -135,11 +135,14 @@ static void gate_refuse(struct gate *g, enum error e, const char *why)
 
 static void gate_say_slots(struct gate *g)
 {
-    unsigned slots = doors_slots(g->doors);
-    if (slots == g->slots)
+    struct slots slots;
+    doors_slots(g->doors, &slots);
+    if (memcmp(&slots, &g->slots, sizeof slots) == 0)
         return;
     g->slots = slots;
-    buf_putf(&g->out, "o%u\n", slots);
+    buf_putc(&g->out, 'o');
+    slots_put(&slots, &g->out);
+    buf_putc(&g->out, '\n');
     gate_due(g);
 }
 

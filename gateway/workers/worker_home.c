@@ -169,6 +169,8 @@ static void take_welcome(struct at_home *h, struct js_doc *doc)
     }
     buf_done(&id);
     h->greeted = true;
+    if (h->pipe)
+        h->asked = h->slots;
     fan_welcome(fan);
 }
 
@@ -212,7 +214,7 @@ static bool take_closing(struct at_home *h, uint32_t code)
 {
     struct worker_fan *fan = h->fan;
     fan->doors->front->pipes->close(h->pipe);
-    if (h->greeted)
+    if (h->greeted || code == CLOSE_GOING_AWAY)
         fan_end(fan, (enum close_code)code);
     else
         log_event_limited(LEVEL_WARN, "worker", "refused_elsewhere", LOG_INT("code", code));
@@ -227,7 +229,7 @@ static bool take_home_word(struct at_home *h, struct str word)
         n = n * 10 + (uint32_t)(word.p[i] - '0');
     switch (word.p[0]) {
     case 'o':
-        h->slots = n;
+        (void)slots_read(str_from(word, 1), &h->slots);
         fan_settle(h->fan);
         return true;
     case '+': h->places += n; return true;
@@ -321,7 +323,8 @@ struct at_home *home_join_here(struct worker_fan *fan, const struct worker_frame
                                      .release = fan->alone ? NULL : home_release,
                                      .arg = h};
     h->is_here = true;
-    h->slots = doors_slots(d);
+    doors_slots(d, &h->slots);
+    h->asked = h->slots;
     h->instance = workers_hello(d->workers, &d->decoder, hello, &wire, ret_error, ret_why);
     if (h->instance)
         h->places = instance_runs(h->instance);

@@ -37,7 +37,7 @@ def open_slots(gateway):
 @pytest.fixture
 def three(server, request, tmp_path):
     """Gateways a, b and c, with a share of the owners each and links between all."""
-    cluster = nodes.Nodes(server, request.node.name[:50], config=config(tmp_path, instances=20, runs=400))
+    cluster = nodes.Nodes(server, request.node.name[:50], config={**config(tmp_path, instances=20, runs=400), "drain_s": 3600})
     try:
         cluster.start(*"abc", cluster=LISTENS)
         for one in cluster.gateways.values():
@@ -61,6 +61,18 @@ def comes_back(worker, gateway, received=None):
             assert next(iter(back.scan(0)))["type"] == "welcome"
             return back
     return wait_until(welcomed, "a welcome")
+
+
+def welcomed_with(worker, gateway, run_id, n):
+    """The same, with the run: it is asked for again until its home has it."""
+    def known():
+        with contextlib.suppress(Closed, OSError):
+            back = Worker(gateway, worker.instance, received={run_id: 1})
+            assert run_id in (opened := next(iter(back.scan(0)))["open"]), "its run is over for some home"
+            if opened[run_id] == n:
+                return back
+            back.close()
+    return wait_until(known, "its run")
 
 
 def on_disk(worker, runs, n):
@@ -186,6 +198,39 @@ def test_the_gateway_that_it_dialled_is_killed(three):
         assert kept.wait_terminal(tasks["b"])["data"]["output"] == "b!"
         with served(three.gateways["c"], lost.owner) as again:
             assert text_of(again.replay(tasks["a"], 0)) == "a!"
+
+
+def test_a_rolling_restart_moves_their_runs(three):
+    """Each gateway ends while the run lasts: it was begun once, and the worker goes on with it at the next home."""
+    with Worker(three.gateways["c"]) as worker, client_at(three, "a", "b") as client:
+        worker.next("welcome")
+        owner, task = client.owner, client.chat("x", agent="shout")
+        run_id = worker.next("run")["run"]
+        worker.ack(run_id, 1)
+        worker.says(run_id, 1, "0")
+        on_disk(worker, {"x": run_id}, 1)
+    moves = 0
+    for n, name in enumerate("abc", 1):
+        with welcomed_with(worker, three.gateways["b" if name == "a" else "a"], run_id, n) as back:
+            back.says(run_id, n + 1, str(n))
+            on_disk(back, {"x": run_id}, n + 1)
+            was_home = three.home_of(owner) == name
+            assert three.gateways[name].stop() == 0
+            if was_home:
+                assert back.closing().code == 1001
+            moves += was_home
+        three.gateways[name].start()
+        three.settled(3)
+    with welcomed_with(worker, three.gateways["b"], run_id, 4) as last:
+        last.line(run_id, 5, end="done")
+        last.next("gone")
+    with served(three.gateways["c"], owner) as again:
+        events = again.replay(task, 0)
+    names = [event["event"] for event in events]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert names.count("task.started") == 1 and names[-1] == "task.completed" and text_of(events) == "0123"
+    resumed = [event["data"] for event in events if event["event"] == "task.resumed"]
+    assert 1 <= moves <= len(resumed) and all(data["planned"] for data in resumed)
 
 
 def test_a_gateway_that_joins_has_them_too(three):

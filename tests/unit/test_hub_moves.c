@@ -163,6 +163,74 @@ static void test_what_waits_goes_along(void **state)
     client_free(c);
 }
 
+static struct stream *only_stream(struct kit *k, const char *task)
+{
+    return hub_find_stream(&k->hub, STR("ann"), STR("c"), str_of(task));
+}
+
+/* Sealed, read by nobody: it is its run that keeps the slot. */
+static void test_what_was_not_left_is_not_idle(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    run_say(k, kit_run(k, 0), TOKEN("half"));
+    client_free(c);
+    hub_close_slots(&k->hub, &anns);
+    journal_want_seal(&k->hub.journal, only_stream(k, task));
+    kit_settle(k);
+    assert_int_equal(only_stream(k, task)->tail.len, 0);
+    assert_true(is_quiet(k));
+    assert_false(is_idle(k));
+    assert_int_equal(hub_part(&k->hub, &anns), 1);
+    kit_settle(k);
+    assert_true(is_idle(k));
+    hub_leave(&k->hub, &anns);
+    kit_settle(k);
+}
+
+/* Each of what a left task may still have on its way to the store. */
+static void test_what_is_not_in_the_store_is_not_idle(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    run_say(k, kit_run(k, 0), TOKEN("half"));
+    client_free(c);
+    hub_close_slots(&k->hub, &anns);
+    struct stream *s = only_stream(k, task);
+    hub_part(&k->hub, &anns);
+    assert_true(list_is_in(&s->want_seal));
+    assert_false(is_idle(k));
+    kit_settle(k);
+    assert_true(is_idle(k));
+    journal_dirty(&k->hub.journal, s, 1);
+    assert_true(list_is_in(&s->dirty) && s->tail.len == 0);
+    assert_false(is_idle(k));
+    list_remove(&s->dirty);
+    assert_true(is_idle(k));
+    hub_leave(&k->hub, &anns);
+    kit_settle(k);
+}
+
+/* A run that outlives the gateway moves where any home finds it. */
+static void test_runs_that_roam_go_along(void **state)
+{
+    static const struct agent_ops roams_ops = {AGAIN_OPS, .deliver = kit_deliver, .roams = true};
+    struct kit *k = *state;
+    again_use(k, &roams_ops);
+    k->agents[0].is_process = false;
+    k->agents[0].outlives = true;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    c = move(k, c, task);
+    assert_int_equal(k->n_runs, 2);
+    client_await(c, json("'event':'task.resumed'"));
+    run_end(k, kit_run(k, 1), RUN_DONE, "");
+    client_await(c, json("'event':'task.completed'"));
+    client_free(c);
+}
+
 /* A program, a call under way, a run that is to end: nobody finds them from elsewhere. */
 static void test_what_lies_here_stays(void **state)
 {
@@ -283,6 +351,9 @@ int main(void)
         HUB_TEST(test_a_task_goes_on_at_its_next_home),
         HUB_TEST(test_it_moves_any_number_of_times),
         HUB_TEST(test_what_waits_goes_along),
+        HUB_TEST(test_what_was_not_left_is_not_idle),
+        HUB_TEST(test_what_is_not_in_the_store_is_not_idle),
+        HUB_TEST(test_runs_that_roam_go_along),
         HUB_TEST(test_what_lies_here_stays),
         HUB_TEST(test_slots_that_stay_after_all_go_on),
         HUB_TEST(test_a_gateway_that_passes_on_lets_tasks_run),

@@ -47,12 +47,32 @@ static void test_slots_are_a_set(void **state)
     assert_true(slots_has(&set, 0) && slots_has(&set, 65) && slots_has(&set, N_SLOTS - 1));
 }
 
+static void test_slots_are_read_as_they_were_put(void **state)
+{
+    (void)state;
+    struct slots set = {0}, read;
+    struct buf text = {0};
+    slots_add(&set, 0);
+    slots_add(&set, 63);
+    slots_add(&set, 70);
+    slots_add(&set, N_SLOTS - 1);
+    slots_put(&set, &text);
+    assert_int_equal(text.len, SLOTS_HEX);
+    assert_true(slots_read(buf_str(&text), &read));
+    assert_memory_equal(&set, &read, sizeof set);
+    text.bytes[5] = 'g';
+    assert_false(slots_read(buf_str(&text), &read));
+    assert_false(slots_read(STR("4096"), &read));
+    buf_done(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slots_are_those_of_every_version),
         cmocka_unit_test(test_slots_are_even),
         cmocka_unit_test(test_slots_are_a_set),
+        cmocka_unit_test(test_slots_are_read_as_they_were_put),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
