@@ -340,13 +340,14 @@ def test_reader_of_a_file_who_stands_still_stops_nobody(pair):
     who = files.Owner(pair.front, tokens.token("still"))
     file = who.give("c", bytes(8 << 20))
     sent = metric(pair.home, 'holdfast_cluster_link_bytes_total{direction="out"}')
-    frozen = who.open("GET", f"c/files/{file['file_id']}")
-    frozen.getresponse()  # the head, and nothing of the body
+    frozen = who.open("GET", f"c/files/{file['file_id']}", rcvbuf=4096)
+    answer = frozen.getresponse()  # the head, and nothing of the body; it has the socket, which ends with it
     wait_until(lambda: metric(pair.home, 'holdfast_cluster_link_sessions{as="pipe"}') == 1, "the pipe")
     with client_of(pair.front, "still") as client:  # over the same link, for the same owner
         assert client.finish({"token": "x"})[0]["status"] == "completed"
     assert metric(pair.home, 'holdfast_cluster_link_bytes_total{direction="out"}') - sent < 7 << 20
-    frozen.close()
+    assert metric(pair.home, 'holdfast_cluster_link_sessions{as="pipe"}') == 1
+    answer.close()
     wait_until(lambda: metric(pair.home, 'holdfast_cluster_link_sessions{as="pipe"}') == 0, "the end of the pipe")
 
 
