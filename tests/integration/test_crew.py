@@ -15,6 +15,7 @@ import files
 import tokens
 from gateway import Gateway, is_alive, run, wait_until
 from holdfast import Client, Closed, ids, new_id, text_of
+from workers import Worker, config
 
 
 @pytest.fixture
@@ -186,3 +187,79 @@ def test_lines_of_a_member_name_it(gateway):
     with at(gateway, crew.members(gateway)[1]):
         os.kill(crew.members(gateway)[2], signal.SIGKILL)
     assert gateway.logged("component=crew event=member_lost").count("process=") == 1
+
+
+# -------------------------------------------------------------------- workers
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A gateway whose tasks are workers'."""
+    with Gateway({"processes": 2, "auth": tokens.config(tmp_path), **config(tmp_path, instances=20)}) as gateway:
+        yield gateway
+
+
+def worker_at(gateway, pid, instance=None, held=None):
+    """Welcomed by a home that has as much of its runs as it says: before that home is there, a member welcomes it with
+    nothing, and sends it away when it is."""
+    def welcomed():
+        with contextlib.suppress(Closed, OSError):
+            worker = crew.client_at(gateway, pid, lambda: Worker(gateway, instance, received=held))
+            welcome = next(iter(worker.scan(0)))
+            if welcome["type"] == "welcome" and welcome["open"] == (held or {}):
+                return worker
+            assert worker.closing().code == 1001
+        return None
+    return wait_until(welcomed, "a welcome")
+
+
+def test_worker_at_a_front_serves_the_tasks_of_the_home(served):
+    home, front = crew.members(served)
+    with worker_at(served, front) as worker:
+        for pid in (home, front):
+            with at(served, pid) as client:
+                task = client.chat("hello", agent="shout")
+                line = worker.next("run")
+                assert line["input"] == "hello" and line["task_id"] == task["task_id"]
+                worker.ack(line["run"], 1)
+                worker.says(line["run"], 1, "HEL")
+                client.event(task, "token")
+                client.call("send", content="more", **ids(task))
+                message = worker.next("message")
+                worker.ack(line["run"], message["n"])
+                worker.line(line["run"], 2, end="done")
+                assert worker.next("gone")["run"] == line["run"]
+                assert client.wait_terminal(task)["data"]["output"] == "HEL"
+                second = client.chat("x", agent="shout")
+                run_id = worker.next("run")["run"]
+                client.call("cancel", **ids(second))
+                assert worker.next("cancel")["run"] == run_id
+                worker.line(run_id, 1, end="failed", error="cancelled")
+                worker.next("gone")
+
+
+@pytest.mark.parametrize("killed", ["home", "front"])
+def test_run_of_a_worker_at_a_front_goes_on_when_a_member_is_killed(served, killed):
+    home, front = crew.members(served)
+    worker = worker_at(served, front)
+    with at(served, home) as client:
+        task = client.chat("hello", agent="shout")
+        run_id = worker.next("run")["run"]
+        worker.ack(run_id, 1)
+        worker.says(run_id, 1, "a")
+        worker.acked(run_id, 1)
+        os.kill(home if killed == "home" else front, signal.SIGKILL)
+        if killed == "home":
+            assert worker.closing().code == 1001  # its front lives: it knows what to say
+    def is_whole():
+        now = crew.members(served)
+        return len(now) == 2 and set(now) != {home, front} and now
+    whole = wait_until(is_whole, "the successor")
+    there = front if killed == "home" else max(whole)
+    with worker_at(served, there, worker.instance, {run_id: 1}) as back:
+        back.says(run_id, 2, "b")
+        back.line(run_id, 3, end="done")
+        assert back.next("gone")["run"] == run_id
+    with at(served, there, client.owner) as again:
+        events = again.replay(task, 0)
+        assert events[-1]["event"] == "task.completed" and text_of(events) == "ab"

@@ -21,7 +21,7 @@ import tokens
 from gateway import LATE_S, free_port, run, wait_until
 from holdfast import Client, Closed, ids, new_id, program, text_of
 from relay import Relay
-from wire import Wire
+from wire import TEXT, Wire
 
 if not postgres.programs():
     pytest.skip("PostgreSQL is not installed", allow_module_level=True)
@@ -198,6 +198,66 @@ def test_face_at_the_wrong_node(pair):
     assert status == 200 and json.loads(said)["choices"][0]["message"]["content"] == "hello"
 
 
+class Acp:
+    """A connection of the ACP face, by hand."""
+
+    def __init__(self, gateway, owner):
+        self.wire = Wire(gateway, path=f"/v1/acp?token={tokens.token(owner)}", headers={"Sec-WebSocket-Protocol": None})
+        self.updates, self.n_asked = [], 0
+        assert self.ask("initialize", protocolVersion=1)["result"]["protocolVersion"] == 1
+
+    def send(self, method, **params):
+        self.n_asked += 1
+        self.wire.text(json.dumps(faces.acp(method, self.n_asked, **params)))
+
+    def until(self, is_meant):
+        """The first message that is; updates are kept."""
+        while (payload := self.wire.until(TEXT)) is not None:
+            message = json.loads(payload)
+            if message.get("method") == "session/update":
+                self.updates.append(message["params"]["update"])
+            if is_meant(message):
+                return message
+        raise AssertionError("the connection has ended")
+
+    def answer(self):
+        return self.until(lambda message: message.get("id") == self.n_asked and "method" not in message)
+
+    def ask(self, method, **params):
+        self.send(method, **params)
+        return self.answer()
+
+    def prompt(self, session, *steps):
+        self.send("session/prompt", sessionId=session, prompt=[{"type": "text", "text": program(*steps)}])
+
+    def text(self):
+        return "".join(one["content"]["text"] for one in self.updates if one["sessionUpdate"] == "agent_message_chunk")
+
+
+def test_acp_at_the_wrong_node(pair):
+    """A turn, a load of it at either, a cancel while it runs, and somebody else's session."""
+    owner, place = new_id("u"), {"cwd": "/", "mcpServers": []}
+    one = Acp(pair.front, owner)
+    session = one.ask("session/new", **place)["result"]["sessionId"]
+    one.prompt(session, {"token": "hel"}, {"token": "lo"})
+    assert one.answer()["result"]["stopReason"] == "end_turn" and one.text() == "hello"
+    for gateway in (pair.home, pair.front):
+        other = Acp(gateway, owner)
+        other.ask("session/load", sessionId=session, **place)
+        assert other.text() == "hello"
+        other.wire.close()
+    one.prompt(session, {"token": "on"}, {"hang": 1})
+    one.until(lambda message: message.get("method") == "session/update" and one.text() == "helloon")
+    one.wire.text(json.dumps({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}}))
+    assert one.answer()["result"]["stopReason"] == "cancelled"
+    stranger = Acp(pair.front, new_id("u"))
+    answers = {which: stranger.ask("session/load", sessionId=which, **place)["error"] for which in (session, "nowhere")}
+    assert [answer.pop("data") for answer in answers.values()] == [{"sessionId": which} for which in answers]
+    assert answers[session] == answers["nowhere"]
+    for connection in (one, stranger):
+        connection.wire.close()
+
+
 def test_frozen_client_stops_nobody(pair):
     """Its cursor stays at the home; the link goes on, and later it reads everything."""
     with client_of(pair.front) as frozen, client_of(pair.front) as other:
@@ -280,13 +340,14 @@ def test_reader_of_a_file_who_stands_still_stops_nobody(pair):
     who = files.Owner(pair.front, tokens.token("still"))
     file = who.give("c", bytes(8 << 20))
     sent = metric(pair.home, 'holdfast_cluster_link_bytes_total{direction="out"}')
-    frozen = who.open("GET", f"c/files/{file['file_id']}")
-    frozen.getresponse()  # the head, and nothing of the body
+    frozen = who.open("GET", f"c/files/{file['file_id']}", rcvbuf=4096)
+    answer = frozen.getresponse()  # the head, and nothing of the body; it has the socket, which ends with it
     wait_until(lambda: metric(pair.home, 'holdfast_cluster_link_sessions{as="pipe"}') == 1, "the pipe")
     with client_of(pair.front, "still") as client:  # over the same link, for the same owner
         assert client.finish({"token": "x"})[0]["status"] == "completed"
     assert metric(pair.home, 'holdfast_cluster_link_bytes_total{direction="out"}') - sent < 7 << 20
-    frozen.close()
+    assert metric(pair.home, 'holdfast_cluster_link_sessions{as="pipe"}') == 1
+    answer.close()
     wait_until(lambda: metric(pair.home, 'holdfast_cluster_link_sessions{as="pipe"}') == 0, "the end of the pipe")
 
 

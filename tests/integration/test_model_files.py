@@ -10,6 +10,9 @@ import urllib.parse
 import pytest
 
 import crew
+import nodes
+import postgres
+import tokens
 from files import Owner
 from gateway import WAIT_S, Gateway, wait_until
 from holdfast import new_id
@@ -326,12 +329,16 @@ APIS = {"chat": lambda part: part["image_url"]["url"], "responses": lambda part:
         "anthropic": lambda part: part["source"]["url"]}
 
 
-def linking(server, **config):
+def with_urls(server):
     models = [{"name": api, "api": api, "base_url": server.url + "/v1", "model": "m", "retries": 0, "files": "url"}
               for api in WHOLE] + [
         {"name": "default", "api": "chat", "base_url": server.url + "/v1", "model": "m", "retries": 0}]
     agents = [{"name": each["name"], "kind": "react", "model": each["name"]} for each in models]
-    return Gateway({"public_url": PUBLIC, "models": models, "agents": agents, **config})
+    return {"public_url": PUBLIC, "models": models, "agents": agents}
+
+
+def linking(server, **config):
+    return Gateway({**with_urls(server), **config})
 
 
 @pytest.fixture(scope="module")
@@ -405,7 +412,9 @@ def test_url_that_is_not_good_is_no_such_file(linked, server):
     path = f"{c}/tasks?signed={proof}"
     assert fetched(linked, f"{PUBLIC}v1/conversations/{path}")[0] == 401  # nothing but the file
     assert owner.ask("DELETE", c)[0] == 200
-    assert fetched(linked, url) == missing
+    gone = fetched(linked, url)
+    gone[1].pop("connection", None)  # the home's answer by way of another gateway ends it
+    assert gone == missing
 
 
 def test_url_is_served_by_each_process(server):
@@ -415,6 +424,34 @@ def test_url_is_served_by_each_process(server):
         for pid in crew.members(gateway):
             assert crew.client_at(gateway, pid, lambda: Opened(gateway)).get(url) == (200, PNG)
             assert crew.client_at(gateway, pid, lambda: Opened(gateway)).get(url[:-3] + "AAA")[0] == 404
+
+
+@pytest.mark.skipif(not postgres.programs(), reason="PostgreSQL is not installed")
+def test_url_of_one_node_is_served_by_another(server):
+    """The owner's home has made it; whoever is asked checks it, and so does the next home."""
+    database = postgres.Postgres()
+    database.start()
+    cluster = nodes.Nodes(database, "urls", config=with_urls(server))
+    try:
+        both = cluster.start("a", "b", cluster={"listen": "127.0.0.1:0"})
+        urls = []
+        for home in "ab":
+            token = tokens.token(cluster.owners_at(home, 1, new_id("u"))[0])
+            for gateway in both:
+                def serves(at=Owner(gateway, token)):
+                    return at.ask("GET", "c/tasks")[0] != 503
+                wait_until(serves, f"an owner of {home}, served")
+            owner, c = Owner(cluster.gateways[home], token), new_id()
+            urls += links_of(server, owner, "chat", c, given(owner, c)[:1])
+            for gateway in both:
+                assert fetched(gateway, urls[-1])[::2] == (200, PNG)
+                assert fetched(gateway, urls[-1], Range="bytes=2-5")[::2] == (206, PNG[2:6])
+                assert fetched(gateway, urls[-1][:-3] + "AAA")[0] == 404
+        assert cluster.gateways["a"].stop() == 0
+        wait_until(lambda: fetched(cluster.gateways["b"], urls[0])[::2] == (200, PNG), "its next home")
+    finally:
+        cluster.close()
+        database.close()
 
 
 class Opened:

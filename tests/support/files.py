@@ -16,9 +16,12 @@ class Owner:
         guest = json.loads(gateway.http("POST", "/v1/guest")[2]) if not token else {"token": token, "owner": None}
         self.token, self.name = guest["token"], guest["owner"]
 
-    def open(self, method, path, body=None, headers=None):
+    def open(self, method, path, body=None, headers=None, rcvbuf=None):
         """A connection that has asked; its user closes it."""
         link = http.client.HTTPConnection(self.gateway.host, self.gateway.port, timeout=WAIT_S)
+        link.connect()
+        if rcvbuf:
+            link.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
         link.request(method, f"/v1/conversations/{path}", body,
                      {"Authorization": f"Bearer {self.token}", **(headers or {})})
         return link
