@@ -209,6 +209,37 @@ function countTurns() {
   }).observe(document, { subtree: true, childList: true });
 }
 
+/** In the page: notes how many parts of an answer are there, each time that it changes. */
+function noteParts() {
+  window.counts = [];
+  new MutationObserver(() => {
+    const count = document.querySelectorAll(".answer h2").length;
+    if (count !== (window.counts.at(-1) ?? 0)) window.counts.push(count);
+  }).observe(document, { subtree: true, childList: true });
+}
+
+scene("a replay that stops half-way leaves the answer whole in a second tab", async (its) => {
+  await its.reconfigure({ compression: false });
+  const { chat, puppet } = await its.asked({ said: ["Begin.\n\n"], shown: "Begin." });
+  for (let n = 0; n < 1_000; n++) {
+    puppet.emit("tool_call", { call_id: `t${n}`, name: "look", arguments: { n } });
+    puppet.emit("tool_result", { call_id: `t${n}`, name: "look", output: `${n} `.repeat(100), is_error: false });
+    puppet.say(`## Part ${n}\n\nSome **words** and \`code\`.\n\n`);
+  }
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  const second = await its.chat({ profile: chat.page.context(), prepare: (page) => page.addInitScript(noteParts) });
+  await second.waitForState("live");
+  its.network.hold(300 * KIB);
+  await second.page.evaluate((hash) => (location.hash = hash), `#${chat.conversationId()}`);
+  await shows(second, "#connection-text", /^Catching up [1-9]/);
+  await second.page.waitForFunction(() => document.querySelectorAll(".answer h2").length === 1_000);
+  its.network.release();
+  await second.page.waitForFunction(() => document.querySelectorAll(".turn .tool").length === 20);
+  assert.deepEqual(await second.page.evaluate(() => window.counts), [1_000]);
+  await second.assertIsJournal();
+});
+
 scene("much text is shown although words keep coming", async (its) => {
   const { chat, puppet } = await its.asked({ said: ["Begin."], shown: "Begin." });
   const parts = Array.from({ length: 1_500 }, (_, n) => `\n\n## Part ${n}\n\nSome **words** and \`code\`.`);

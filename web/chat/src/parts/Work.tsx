@@ -1,7 +1,8 @@
 /** Work.tsx -- a task's output and actions in order: text, thoughts, tools, questions, its end. */
 
-import type { Part, Task } from "@holdfast/client";
+import type { Part, Task, Transcript } from "@holdfast/client";
 import { useCallback, useMemo, useRef, useState } from "react";
+import { isBehind } from "../behind";
 import { useInGaps } from "../markdown/pace";
 import { End } from "./End";
 import { Progress } from "./Progress";
@@ -25,10 +26,31 @@ interface Props {
 const NONE: readonly Part[] = [];
 const NEAR = 2; // stretches at the end, which are never skipped: one may just have begun
 
+interface Seen {
+  task: Task | null;
+  transcript: Transcript | null;
+  live: boolean;
+}
+
+/**
+ * The task as it was when it was not behind.  React draws a long text in the gaps between other work, when events of a
+ * replay may have come: an ended task would look like one that has just begun.
+ */
+function useSeen(task: Task | null): Seen {
+  const seen = useRef<Seen>(null);
+  const kept = seen.current?.task === task ? seen.current : null;
+  if (!task || !isBehind(task)) {
+    seen.current = { task, transcript: task?.transcript ?? null, live: Boolean(task?.live) };
+  } else if (!kept) {
+    const { status } = task.summary;
+    seen.current = { task, transcript: null, live: status === "pending" || status === "running" };
+  }
+  return seen.current!;
+}
+
 /** An answer that arrived here in pieces is shown in pieces to its end. */
-function usePartsOf({ text, task }: Said, grown: boolean): readonly Part[] {
+function usePartsOf(text: string, told: Transcript | null, grown: boolean): readonly Part[] {
   const stored = useMemo<readonly Part[]>(() => (text ? [{ seq: 1, type: "text", text }] : NONE), [text]);
-  const told = task?.transcript;
   return useInGaps(told && told.last > 0 ? told.parts : stored, NONE, grown ? inPieces : atOnce);
 }
 
@@ -43,10 +65,10 @@ function isSilent(last: Step | undefined, grows: Step | undefined): boolean {
 
 export function Work({ said, all }: Props) {
   const { task } = said;
-  const live = Boolean(task?.live);
+  const { transcript, live } = useSeen(task);
   const grown = useRef(live); // arrived here, piece by piece
   grown.current ||= live;
-  const parts = usePartsOf(said, grown.current);
+  const parts = usePartsOf(said.text, transcript, grown.current);
   const [every, setEvery] = useState(false);
   const showAll = useCallback(() => setEvery(true), []);
   const steps = stepsOf(parts, every);
