@@ -205,7 +205,7 @@ struct agent {
     void *holder; /* the rim's: keeps alive what the settings point to */
 };
 
-/* What lives on of its runs lies on this machine. */
+/* Its runs that live on lie on this machine. */
 static inline bool agent_is_settled(const struct agent *a)
 {
     return a->outlives && !a->ops->roams;

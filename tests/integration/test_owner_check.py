@@ -35,7 +35,7 @@ def check(gateway, *more):
     return done.returncode, done.stdout + done.stderr
 
 
-# What owner-check does not ask, and why.
+# owner-check does not ask these, and why.
 UNTRIED = {
     "ping": "says the time",
     "POST /v1/guest": "makes an owner",

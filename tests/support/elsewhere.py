@@ -15,6 +15,6 @@ def reasons():
 
 
 def why_not(node_id, known):
-    """Of a test, by pytest's name for it; None when it runs."""
+    """The reason of a test, by pytest's name for it; None when it runs."""
     path, _, test = node_id.rpartition("/")[2].partition("::")
     return known.get(path) or known.get(f"{path}::{test.partition('[')[0]}")

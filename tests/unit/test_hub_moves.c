@@ -300,7 +300,7 @@ static void test_a_gateway_that_passes_on_lets_tasks_run(void **state)
     client_free(client_new(k, "ann"));
 }
 
-/* Whoever waits for room among all tasks hears of it. */
+/* Tasks that wait for room among all hear of it. */
 static void test_a_notice_gets_the_room_of_what_moved(void **state)
 {
     struct kit *k = *state;
