@@ -1,8 +1,8 @@
 /* Pipes: exchanges over HTTP whose bytes go to the owner's home and back, and the lines of workers
- * (gateway/workers/worker_doors.h).  At the front an exchange
- * is behind it (gateway/front/relay.h); at the home a pair of sockets, of which the front there has
- * one end and takes it for a client's.  Each direction has a window, so a link carries no more than
- * LINK_WINDOW of a pipe whose reader stands still. */
+ * (gateway/workers/worker_doors.h).  At the front an exchange is behind it (gateway/front/relay.h);
+ * at the home a pair of sockets, of which the front there has one end and takes it for a client's.
+ * Each direction has a window, so a link carries no more than LINK_WINDOW of a pipe whose reader
+ * stands still. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
