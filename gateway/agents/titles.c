@@ -100,7 +100,7 @@ static struct str unwrapped(struct str text)
 }
 
 /* Appends the line that begins at text without what a title cannot have; its length in text. */
-static size_t put_line(struct str text, struct buf *out)
+static size_t put_title_line(struct str text, struct buf *out)
 {
     static const uint32_t quotes[] = {'"', 0x201c, 0x201d, 0x201e, 0xab, 0xbb, 0x300c, 0x300d, 0};
     size_t at = 0;
@@ -122,7 +122,7 @@ void title_put_clean(struct str said, struct buf *out)
     struct str title = STR_NULL;
     while (said.n > 0 && title.n == 0) {
         buf_clear(&line);
-        said = str_from(said, put_line(said, &line));
+        said = str_from(said, put_title_line(said, &line));
         title = unwrapped(buf_str(&line));
     }
     title.n = utf8_chars(title, AUTO_TITLE_CHARS);
@@ -165,7 +165,7 @@ static void commit_title(struct title *t, struct str title)
     t->all->stats.said++;
 }
 
-static void take_answer(struct title *t)
+static void take_said(struct title *t)
 {
     struct buf clean = {0}, hidden = {0};
     title_put_clean(buf_str(&t->said), &clean);
@@ -188,7 +188,7 @@ static void on_timer(struct timer *timer)
     else if (t->fault)
         fail_model(t, t->reason, str_of(t->fault));
     else
-        take_answer(t);
+        take_said(t);
     title_free(t);
 }
 
@@ -277,7 +277,7 @@ static void ask_model(struct title *t, struct str question, struct str answer)
         title_on_done(t, MODEL_FAULT_OTHER, str_of(error));
 }
 
-/* What begins outside begins while this process is sure that it serves the owner, and goes on. */
+/* A request goes out while this process is sure that it serves the owner. */
 static bool may_ask(const struct title *t)
 {
     const struct hub *h = t->all->hub;

@@ -1,4 +1,4 @@
-/* What a model says as a title of a conversation: one line of text, and nothing else. */
+/* A title as a model says it: one line of text stays, and nothing else. */
 #include "gateway/agents/titles.h"
 #include "tests/support/t.h"
 
