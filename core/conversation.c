@@ -156,6 +156,18 @@ void conversation_op_done(const struct op *op, int status)
     conversation_unref(op->ref);
 }
 
+void conversation_title(struct conversation *c, struct str from, struct str title)
+{
+    c->refs++;
+    journal_put(&c->hub->journal, &(struct op){.kind = OP_TITLE,
+                                               .done = conversation_op_done,
+                                               .ref = c,
+                                               .owner = str_of(c->owner->name),
+                                               .conversation_id = str_of(c->id),
+                                               .key = from,
+                                               .title = title});
+}
+
 static void put_changed(struct conversation *c, const struct conversation_record *record)
 {
     struct buf line = {0};

@@ -51,6 +51,8 @@ void conversation_say(struct conversation *c, const struct message_record *messa
                       enum message_place place);
 /* Stages the choice of another branch (OP_BRANCH).  task_id may be NULL. */
 void conversation_branch(struct conversation *c, struct str message_id, struct str task_id);
+/* Stages a title by a model (OP_TITLE).  from: the one that it is to replace; NULL: none. */
+void conversation_title(struct conversation *c, struct str from, struct str title);
 /* A committed op has chosen another branch: everyone who opened the conversation is told. */
 void conversation_tell_branch(struct conversation *c, const struct placed *placed);
 /* The store has removed it: watchers are told, and followers of its tasks are released. */

@@ -277,6 +277,16 @@ static void apply_conversation(struct memory *m, const struct op *op)
     c->flags = (c->flags & ~op->flags_clear) | op->flags_set;
 }
 
+static void apply_title(struct memory *m, const struct op *op)
+{
+    struct mem_conversation *c = memory_conversation_find(m, op->owner, op->conversation_id);
+    bool given = c && (c->flags & (CONVERSATION_NAMED | CONVERSATION_TITLED));
+    if (!c || given || !str_eq(c->title, op->key) || !c->title.p != !op->key.p)
+        return;
+    c->title = arena_str(&c->chunks, op->title);
+    c->flags |= CONVERSATION_TITLED;
+}
+
 static void apply_delete(struct memory *m, const struct op *op)
 {
     for (size_t i = m->tasks.n; i-- > 0;) {
@@ -418,6 +428,7 @@ static void apply(struct memory *m, const struct op *op)
     case OP_MESSAGE: apply_message(m, op); return;
     case OP_BRANCH: memory_branch(m, op); return;
     case OP_CONVERSATION: apply_conversation(m, op); return;
+    case OP_TITLE: apply_title(m, op); return;
     case OP_CONVERSATION_DELETE: apply_delete(m, op); return;
     case OP_REQUEST_KEY: apply_request_key(m, op); return;
     case OP_NOTICE_PUT: apply_notice_put(m, op); return;

@@ -134,6 +134,7 @@ static void take_title(struct task *t, struct str title)
                                                    .owner = task_owner(t),
                                                    .conversation_id = task_conversation_id(t),
                                                    .title = title,
+                                                   .flags_set = CONVERSATION_TITLED,
                                                    .at = t->hub->clock.wall_ms});
     }
     buf_done(&clean);

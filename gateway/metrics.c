@@ -474,17 +474,17 @@ static void put_model_first(void *arg, const char *agent, const struct model *m)
 
 static void model_tokens(struct server *s, struct buf *out, const char *name)
 {
-    agents_each_model(s->agents, s->n_agents, put_model_tokens, &(struct model_row){out, name});
+    metrics_each_model(s, put_model_tokens, &(struct model_row){out, name});
 }
 
 static void model_failures(struct server *s, struct buf *out, const char *name)
 {
-    agents_each_model(s->agents, s->n_agents, put_model_failures, &(struct model_row){out, name});
+    metrics_each_model(s, put_model_failures, &(struct model_row){out, name});
 }
 
 static void model_first(struct server *s, struct buf *out, const char *name)
 {
-    agents_each_model(s->agents, s->n_agents, put_model_first, &(struct model_row){out, name});
+    metrics_each_model(s, put_model_first, &(struct model_row){out, name});
 }
 
 static const struct metric metrics[] = {

@@ -8,6 +8,7 @@
 #include "gateway/cluster/cluster.h"
 #include "gateway/front/tenants.h"
 #include "gateway/models/model.h"
+#include "gateway/agents/titles.h"
 #include "gateway/models/model_stats.h"
 #include "gateway/traces/traces.h"
 
@@ -183,13 +184,32 @@ static void put_cost(void *arg, const char *agent, const struct model *m)
 
 static void model_cost(struct server *s, struct buf *out, const char *name)
 {
-    agents_each_model(s->agents, s->n_agents, put_cost, &(struct cost_row){s->config, out, name});
+    metrics_each_model(s, put_cost, &(struct cost_row){s->config, out, name});
+}
+
+void metrics_each_model(struct server *s,
+                        void (*visit)(void *arg, const char *agent, const struct model *model),
+                        void *arg)
+{
+    agents_each_model(s->agents, s->n_agents, visit, arg);
+    titles_each_model(s->titles, visit, arg);
+}
+
+static void put_titles(struct server *s, struct buf *out, const char *name)
+{
+    struct titles_stats stats = titles_stats(s->titles);
+    buf_putf(out, "%s{outcome=\"said\"} %" PRIu64 "\n", name, stats.said);
+    buf_putf(out, "%s{outcome=\"failed\"} %" PRIu64 "\n", name, stats.failed);
+    buf_putf(out, "%s{outcome=\"too_many\"} %" PRIu64 "\n", name, stats.too_many);
 }
 
 const struct metric more_metrics[] = {
     {"holdfast_model_cost_total", COUNTER,
      "What the tokens have cost by models[].price_in, price_cached and price_out, in your currency.",
      model_cost},
+    {"holdfast_titles_total", COUNTER,
+     "Titles that a model was asked for, or would have been (titles.model), by outcome.",
+     put_titles},
     {"holdfast_tenant_connections", GAUGE,
      "Connections and event streams now, by tenant (auth.tenant_claim).", tenant_connections},
     {"holdfast_tenant_tasks", GAUGE, "Live tasks, by tenant (auth.tenant_claim).", tenant_tasks},

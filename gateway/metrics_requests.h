@@ -7,6 +7,7 @@
 #ifndef GATEWAY_METRICS_REQUESTS_H
 #define GATEWAY_METRICS_REQUESTS_H
 
+#include "gateway/models/model.h"
 #include "gateway/server.h"
 
 enum metric_kind { COUNTER, GAUGE, HISTOGRAM };
@@ -27,6 +28,10 @@ void metrics_refusals(struct server *s, struct buf *out, const char *name);
 void metrics_audit_lines(struct server *s, struct buf *out, const char *name);
 void metrics_schedules(struct server *s, struct buf *out, const char *name);
 void metrics_schedule_runs(struct server *s, struct buf *out, const char *name);
+/* Calls visit for each model of an agent, and for that of titles, whose agent is "". */
+void metrics_each_model(struct server *s,
+                        void (*visit)(void *arg, const char *agent, const struct model *model),
+                        void *arg);
 void metrics_trace_spans(struct server *s, struct buf *out, const char *name);
 
 #endif

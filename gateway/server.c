@@ -11,6 +11,7 @@
 #include "core/secrets.h"
 #include "gateway/agents/agents.h"
 #include "gateway/agents/exec_kept.h"
+#include "gateway/agents/titles.h"
 #include "gateway/audited.h"
 #include "gateway/auth/file_link.h"
 #include "gateway/auth/jwks.h"
@@ -461,6 +462,11 @@ static bool server_start(struct server *s)
         log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
         return false;
     }
+    s->titles = titles_open(s->config, &s->hub, s->fetcher, s->secrets, error, sizeof error);
+    if (!s->titles) {
+        log_event(LEVEL_ERROR, "titles", "cannot_open", LOG_TEXT("why", error));
+        return false;
+    }
     s->webhooks = webhooks_open(&s->hub, s->fetcher, s->config, s->secrets, error, sizeof error);
     if (!s->webhooks) {
         log_event(LEVEL_ERROR, "webhook", "cannot_open", LOG_TEXT("why", error));
@@ -530,6 +536,8 @@ static void server_stop(struct server *s)
     worker_ws_close(s->doors);
     mcp_stop(s->mcp);
     jwks_close(s->jwks);
+    titles_close(s->titles);
+    s->titles = NULL;
     if (s->hub_is_open) {
         workers_stop(s->workers);
         hub_done(&s->hub);

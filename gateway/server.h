@@ -28,6 +28,7 @@ struct jwks;
 struct files;
 struct kept;
 struct neighbours;
+struct titles;
 struct webhooks;
 struct workers;
 
@@ -49,6 +50,7 @@ struct server {
     struct audit *audit;     /* NULL: none */
     struct traces *traces;   /* likewise */
     struct secrets *secrets; /* of the configuration: taken out of what passes by */
+    struct titles *titles;   /* by a model */
     struct agent *agents;
     size_t n_agents;
     struct store_sqlite *sqlite; /* NULL: the store is of another kind; like the next */

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "core/task.h"
+#include "gateway/agents/titles.h"
 #include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/server.h"
@@ -68,6 +69,7 @@ void server_on_task(void *arg, const struct task_record *t)
     log_task(t);
     if (s->traces)
         traces_reported(s->traces, t);
+    titles_reported(s->titles, t);
 }
 
 void server_on_resumed(void *arg, const struct task_record *t, unsigned attempt, uint64_t retracted)

@@ -121,7 +121,8 @@ struct message_record {
 enum conversation_flag {
     CONVERSATION_PINNED = 1,
     CONVERSATION_ARCHIVED = 2,
-    CONVERSATION_NAMED = 4, /* the owner gave the title; not on the wire */
+    CONVERSATION_NAMED = 4,  /* the owner gave the title; not on the wire */
+    CONVERSATION_TITLED = 8, /* an agent or a model did; neither is this */
 };
 
 struct conversation_record {

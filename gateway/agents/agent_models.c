@@ -53,6 +53,7 @@ static void set_openai(struct served *h, const struct config_model *from, struct
                                          .model = from->model,
                                          .think_tag = from->think_tag,
                                          .effort = from->effort,
+                                         .max_tokens = from->max_tokens,
                                          .headers = (const char *const *)h->upstream.headers.list};
     h->model.settings = &h->openai;
 }

@@ -117,12 +117,8 @@ static void on_usage(void *user, const struct model_usage *usage)
     model_usage_add(&r->usage, usage);
     model_usage_add(&r->turn_usage, usage);
     r->budget.tokens += usage->prompt_tokens + usage->completion_tokens;
-    if (!r->model->stats)
-        return;
-    r->model->stats->in += (uint64_t)usage->prompt_tokens;
-    r->model->stats->out += (uint64_t)usage->completion_tokens;
-    int64_t in = usage->prompt_tokens, cached = usage->cached_tokens;
-    r->model->stats->cached += (uint64_t)(cached < in ? cached : in); /* a server may count apart */
+    if (r->model->stats)
+        model_stats_count(r->model->stats, usage);
 }
 
 static void react_on_done(void *user, enum model_reason reason, struct str error)

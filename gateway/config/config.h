@@ -319,6 +319,10 @@ struct config {
         uint32_t keep;
     } audit;
     struct {
+        char *model; /* the name of one of models; NULL: there are none by a model */
+        uint32_t max_tokens, timeout_s;
+    } titles;
+    struct {
         char *url; /* NULL: there are none */
         char *service;
         uint32_t percent;

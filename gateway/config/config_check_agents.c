@@ -116,6 +116,12 @@ static void check_fallback(const struct config *c, size_t at, struct faults *f)
     }
 }
 
+static void check_titles(const struct config *c, struct faults *f)
+{
+    if (c->titles.model && !config_find_model(c, c->titles.model))
+        fault(f, "titles.model", "must name an entry of models, of kind openai");
+}
+
 const struct config_model *config_find_model(const struct config *c, const char *name)
 {
     for (size_t i = 0; i < c->n_models; i++)
@@ -413,6 +419,7 @@ void config_check_agents(struct config *c, struct faults *f)
         check_model(c, i, f);
     for (size_t i = 0; i < c->n_models; i++)
         check_fallback(c, i, f);
+    check_titles(c, f);
     if (c->n_agents == 0)
         add_assistant(c);
     for (size_t i = 0; i < c->n_agents; i++)

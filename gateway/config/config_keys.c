@@ -438,6 +438,16 @@ static const struct key admin_keys[] = {
 };
 TABLE(admin_table, admin_keys);
 
+static const struct key title_keys[] = {
+    {"model",
+     "an entry of models, asked once after a conversation's first turn; without it none is",
+     TEXT(config, titles.model, MAX_NAME)},
+    {"max_tokens", "limit of its answer, thoughts included; 0: the server's own",
+     INT(config, titles.max_tokens, 0, MAX_COUNT, 1024)},
+    {"timeout_s", "longest wait for its answer", INT(config, titles.timeout_s, 1, 3600, 30)},
+};
+TABLE(title_table, title_keys);
+
 static const struct key log_keys[] = {
     {"level", "the lowest level that is logged", CHOICE(config, log.level, log_levels, LEVEL_INFO)},
     {"format", "format of the lines on stderr",
@@ -489,6 +499,7 @@ static const struct key root_keys[] = {
      "what users learn about a failure of a model or an agent; short: its kind, the log has the rest",
      CHOICE(config, errors, error_kinds, ERRORS_BY_BIND),
      .computed = "full on loopback, otherwise short"},
+    {"titles", "titles of conversations, by a model", GROUP(title_table)},
     {"mcp", "servers of the Model Context Protocol, for agents that list their tools",
      LIST(mcp, n_mcp, mcp_table, 64)},
     {"agents", "the agents", LIST(agents, n_agents, agent_table, 1024),

@@ -463,6 +463,8 @@ static struct model_turn *openai_start(void *settings, const struct model_reques
     model_talk_put_plain(&t->request, request->messages);
     if (s->effort)
         js_put_field(&t->request, "reasoning_effort", str_of(s->effort));
+    if (s->max_tokens)
+        js_put_int(&t->request, "max_tokens", s->max_tokens);
     if (request->tools.n > 2)
         js_put_raw(&t->request, "tools", request->tools);
     js_put_bool(&t->request, "stream", true);

@@ -31,6 +31,7 @@ struct openai_settings {
     const char *model;          /* the model's name there */
     const char *think_tag;      /* around thoughts in content (think_tags.h); NULL: none */
     const char *effort;         /* how much it thinks, a word of its server; NULL: its default */
+    uint32_t max_tokens;        /* of an answer; 0: as its server has it */
     const char *const *headers; /* "Name: value", Content-Type too; followed by a NULL */
     bool without_usage;         /* its server refuses stream_options: later turns do not ask */
 };

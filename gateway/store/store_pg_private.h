@@ -75,6 +75,7 @@ enum pg_stmt {
     PG_BLOCKS_NEW,
     PG_CONVERSATION_ENSURE,
     PG_CONVERSATION_SET,
+    PG_TITLE_SET,
     PG_MESSAGE_NEW,
     PG_TIP,
     PG_TIP_SET,

@@ -258,13 +258,13 @@ static const char *const texts[PG_COUNT] = {
     [PG_CONVERSATION_SET] =
         "INSERT INTO conversations AS c (owner, conversation_id, title, agent, updated_at, notices, "
         "unlisted, flags) VALUES (?, ?, ?, ?, ?, (?::bigint = 2)::int, ?, ?) "
-        "ON CONFLICT (owner, conversation_id) DO UPDATE SET "
-        "title = CASE WHEN ?::bigint = 1 OR (?9 = 2 AND (c.flags & 4) = 0) "
-        "THEN coalesce(?3, c.title) ELSE coalesce(c.title, ?3) END, "
-        "agent = coalesce(?4, c.agent), "
-        "updated_at = CASE WHEN ?5 = 0 THEN c.updated_at ELSE ?5 END, "
+        "ON CONFLICT (owner, conversation_id) DO UPDATE SET title = CASE WHEN ?::bigint = 1 OR "
+        "(?9 = 2 AND c.flags & 4 = 0) THEN coalesce(?3, c.title) ELSE coalesce(c.title, ?3) END, "
+        "agent = coalesce(?4, c.agent), updated_at = coalesce(nullif(?5, 0), c.updated_at), "
         "notices = CASE ?6 WHEN 0 THEN c.notices WHEN 1 THEN 0 ELSE c.notices + 1 END, "
         "flags = (c.flags & ~?::bigint) | ?8",
+    [PG_TITLE_SET] = "UPDATE conversations SET title = $3, flags = flags | 8" HERE
+                     " AND title IS NOT DISTINCT FROM $4 AND flags & 12 = 0",
     [PG_MESSAGE_NEW] = "INSERT INTO messages (owner, conversation_id, message_id, task_id, role, "
                        "partial, created_at, content, parent_id, behind) "
                        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -156,6 +156,16 @@ static void pg_put_conversation(struct store_pg *s, const struct op *op)
     pg_send(&c);
 }
 
+static void pg_put_title(struct store_pg *s, const struct op *op)
+{
+    struct pg_call c;
+    pg_begin(&c, &s->writer, PG_TITLE_SET);
+    pg_conversation(&c, op);
+    pg_text(&c, op->title);
+    pg_text(&c, op->key);
+    pg_send(&c);
+}
+
 /* The rows of tasks are deleted at once, so that no look-up finds them; their blocks, inputs and
  * inboxes, which may be large, are named in garbage and removed in pieces. */
 static void pg_put_delete(struct store_pg *s, const struct op *op)
@@ -355,6 +365,7 @@ static void pg_put_other(struct store_pg *s, const struct op *op)
     case OP_LINES: pg_put_lines(s, op); return;
     case OP_SEAL: pg_put_seal(s, op); return;
     case OP_CONVERSATION: pg_put_conversation(s, op); return;
+    case OP_TITLE: pg_put_title(s, op); return;
     case OP_CONVERSATION_DELETE: pg_put_delete(s, op); return;
     case OP_FILE_PUT: pg_put_file(s, op); return;
     case OP_FILE_USE: pg_put_file_use(s, op); return;

@@ -132,6 +132,11 @@ static const char *const sql[STMT_COUNT] = {
         ", " CRC_IF_SOUND("crc", SQL_CONVERSATION,
                           "owner, conversation_id, " SET_TITLE ", " SET_AGENT ", " SET_UPDATED
                           ", " SET_NOTICES ", unlisted, tip, tip_task, " SET_FLAGS),
+    /* Unless its owner, an agent or a model gave it (CONVERSATION_NAMED, CONVERSATION_TITLED). */
+    [STMT_TITLE_SET] = "UPDATE conversations SET title = ?3, flags = flags | 8, " CRC_IF_SOUND(
+        "crc", SQL_CONVERSATION,
+        "owner, conversation_id, ?3, agent, updated_at, notices, unlisted, tip, tip_task, flags | 8")
+        OF_CONVERSATION " AND title IS ?4 AND (flags & 12) = 0",
     [STMT_MESSAGE_NEW] = "INSERT INTO messages (" SQL_MESSAGE
                          ", crc) VALUES (" SUMMED("?1,?2,?3,?4,?5,?6,?7,?8,?9,?10") ")",
     [STMT_TIP] = "SELECT " SQL_CONVERSATION

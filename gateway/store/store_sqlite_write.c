@@ -177,6 +177,15 @@ static int apply_conversation(struct store_sqlite *s, const struct op *op)
     return sql_run(&c);
 }
 
+static int apply_title(struct store_sqlite *s, const struct op *op)
+{
+    struct sql_call c = sql_begin(&s->writer, STMT_TITLE_SET);
+    sql_conversation(&c, op);
+    sql_text(&c, op->title);
+    sql_text(&c, op->key);
+    return sql_run(&c);
+}
+
 /* The tasks' rows are deleted at once, so that no look-up finds them; their blocks, inputs and
  * inboxes, which may be large, are named in garbage and removed in pieces
  * (sqlite_collect_garbage). */
@@ -319,6 +328,7 @@ static int apply(struct store_sqlite *s, const struct op *op)
     case OP_MESSAGE: return apply_message(s, op);
     case OP_BRANCH: return sqlite_branch(s, op);
     case OP_CONVERSATION: return apply_conversation(s, op);
+    case OP_TITLE: return apply_title(s, op);
     case OP_CONVERSATION_DELETE: return apply_delete(s, op);
     case OP_REQUEST_KEY: return apply_request_key(s, op);
     case OP_ACK: return apply_ack(s, op);

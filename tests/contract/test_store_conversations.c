@@ -96,6 +96,64 @@ static void test_title_that_the_owner_gave_stays(void **state)
     assert_str(ask(f, q)->conversations[0].title, "the owner's next");
 }
 
+static void expect_title(struct fixture *f, const char *from, const char *title, const char *want)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_TITLE,
+                                     .owner = STR("o"),
+                                     .conversation_id = STR("c"),
+                                     .key = str_of(from),
+                                     .title = str_of(title)});
+    commit(f);
+    assert_str(ask(f, about(QUERY_CONVERSATION, "o", "c"))->conversations[0].title, want);
+}
+
+static void test_title_by_a_model_replaces_the_first_messages_alone(void **state)
+{
+    struct fixture *f = *state;
+    put_conversation(f, "o", "c", "automatic", false, 100);
+    put_conversation(f, "p", "c", "automatic", false, 100);
+    put_conversation(f, "o", "d", "automatic", false, 100);
+    expect_title(f, "another", "a model's", "automatic");
+    expect_title(f, NULL, "a model's", "automatic");
+    expect_title(f, "automatic", "a model's", "a model's");
+    assert_int_equal(f->answer.conversations[0].updated_at, 100);
+    assert_int_equal(f->answer.conversations[0].flags, CONVERSATION_TITLED);
+    expect_title(f, "a model's", "a model's again", "a model's");
+    kit_reopen(f);
+    assert_str(ask(f, about(QUERY_CONVERSATION, "o", "c"))->conversations[0].title, "a model's");
+    assert_str(ask(f, about(QUERY_CONVERSATION, "p", "c"))->conversations[0].title, "automatic");
+    assert_str(ask(f, about(QUERY_CONVERSATION, "o", "d"))->conversations[0].title, "automatic");
+    put_conversation(f, "o", "c", "an agent's", true, 200);
+    newest_op(f)->softly = true;
+    commit(f);
+    expect_title(f, "an agent's", "a model's", "an agent's");
+}
+
+static void test_title_by_a_model_of_one_without_a_title(void **state)
+{
+    struct fixture *f = *state;
+    put_message(f, "o", "c", "m1", "x"); /* makes it */
+    commit(f);
+    assert_null(ask(f, about(QUERY_CONVERSATION, "o", "c"))->conversations[0].title.p);
+    expect_title(f, NULL, "a model's", "a model's");
+}
+
+static void test_title_by_a_model_leaves_one_that_was_given(void **state)
+{
+    struct fixture *f = *state;
+    put_conversation(f, "o", "c", "same", true, 100);
+    newest_op(f)->flags_set = CONVERSATION_NAMED;
+    expect_title(f, "same", "a model's", "same");
+    put_delete(f, "o", "c");
+    batch_put(f->batch, &(struct op){.kind = OP_TITLE,
+                                     .owner = STR("o"),
+                                     .conversation_id = STR("c"),
+                                     .key = STR("same"),
+                                     .title = STR("a model's")});
+    commit(f);
+    assert_int_equal(ask_status(f, about(QUERY_CONVERSATION, "o", "c")), STORE_NOT_FOUND);
+}
+
 static void test_conversations_by_their_flags(void **state)
 {
     struct fixture *f = *state;
@@ -436,6 +494,9 @@ int main(void)
         EACH(test_messages_newest_that_fit_oldest_first),
         EACH(test_title_is_set_once_unless_forced),
         EACH(test_title_that_the_owner_gave_stays),
+        EACH(test_title_by_a_model_replaces_the_first_messages_alone),
+        EACH(test_title_by_a_model_of_one_without_a_title),
+        EACH(test_title_by_a_model_leaves_one_that_was_given),
         EACH(test_conversations_by_their_flags),
         EACH(test_search_goes_through_listed_conversations_newest_first),
         EACH(test_search_in_titles),

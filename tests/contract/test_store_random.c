@@ -29,6 +29,7 @@ struct world {
 static const char *const owners[] = {"ann", "bob", ""};
 static const char *const conversations[] = {"c-1", "c-2", "c-3", "c-4"};
 static const char *const blobs[] = {"b1", "b2", "b3"};
+static const char *const titles[] = {"t1", "t2"};
 static const char *const keys[] = {"k1", "k2", "k3"};
 
 static unsigned pick(struct world *w, unsigned n)
@@ -227,6 +228,15 @@ static void step_message(struct world *w, struct fixture *f, const char *id)
     batch_put(f->batch, &op);
 }
 
+static void put_title(struct world *w, struct fixture *f)
+{
+    batch_put(f->batch, &(struct op){.kind = OP_TITLE,
+                                     .owner = str_of(ANY(w, owners)),
+                                     .conversation_id = str_of(ANY(w, conversations)),
+                                     .key = str_of(pick(w, 4) ? ANY(w, titles) : NULL),
+                                     .title = STR("a model's")});
+}
+
 static void step_conversation(struct world *w, struct fixture *f)
 {
     char id[TASK_ID_LEN + 1];
@@ -236,9 +246,13 @@ static void step_conversation(struct world *w, struct fixture *f)
     } else if (pick(w, 2)) {
         step_message(w, f, id);
     } else {
-        put_conversation(f, ANY(w, owners), ANY(w, conversations), pick(w, 2) ? id : NULL,
-                         pick(w, 4) == 0, 100 + pick(w, 50));
-        f->batch->ops[f->batch->n_ops - 1].unlisted = pick(w, 3) == 0;
+        put_conversation(f, ANY(w, owners), ANY(w, conversations),
+                         pick(w, 2) ? ANY(w, titles) : NULL, pick(w, 4) == 0, 100 + pick(w, 50));
+        struct op *op = &f->batch->ops[f->batch->n_ops - 1];
+        op->unlisted = pick(w, 3) == 0;
+        op->flags_set = pick(w, 8) == 0 ? CONVERSATION_NAMED : 0;
+        if (pick(w, 3) == 0)
+            put_title(w, f);
     }
 }
 
