@@ -23,8 +23,7 @@ struct walk {
 static bool is_only_cached(const struct stream *s)
 {
     return (!s->task || task_is_parted(s->task)) && !s->pins && !s->sealing && !s->tail.len &&
-           !s->load && list_is_empty(&s->cursors) && !list_is_in(&s->dirty) &&
-           !list_is_in(&s->want_seal);
+           !s->load && list_is_empty(&s->cursors) && !list_is_in(&s->dirty) && !s->wants_seal;
 }
 
 static void walk_stream(struct map_node *node, void *arg)
@@ -105,7 +104,7 @@ static void walk_live_stream(struct map_node *node, void *arg)
 {
     struct walk *w = arg;
     const struct stream *s = container_of(node, const struct stream, node);
-    bool is_going = s->pins || s->sealing || list_is_in(&s->dirty) || list_is_in(&s->want_seal);
+    bool is_going = s->pins || s->sealing || list_is_in(&s->dirty) || s->wants_seal;
     if (s->task ? !w->live || !task_may_move(s->task) : is_going)
         slots_add(&w->busy, slot_of(stream_owner(s)));
 }

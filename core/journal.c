@@ -37,7 +37,7 @@ static void arm_age(struct journal *j)
 {
     if (list_is_empty(&j->aging) || timer_is_armed(&j->age))
         return;
-    const struct stream *oldest = list_item(j->aging.next, struct stream, aging);
+    const struct stream *oldest = list_item(j->aging.next, struct stream, to_seal);
     timer_arm(j->clock, &j->age, oldest->tail_since + TAIL_AGE_MS);
 }
 
@@ -45,10 +45,9 @@ static void on_age(struct timer *t)
 {
     struct journal *j = container_of(t, struct journal, age);
     list_each (it, &j->aging) {
-        struct stream *s = list_item(it, struct stream, aging);
+        struct stream *s = list_item(it, struct stream, to_seal);
         if (s->tail_since + TAIL_AGE_MS > j->clock->now_ms)
             break;
-        list_remove(&s->aging);
         journal_want_seal(j, s);
     }
     arm_age(j);
@@ -87,10 +86,10 @@ struct op *journal_put(struct journal *j, const struct op *op)
 
 static void begin_aging(struct journal *j, struct stream *s)
 {
-    if (list_is_in(&s->aging) || list_is_in(&s->want_seal))
+    if (list_is_in(&s->to_seal))
         return;
     s->tail_since = j->clock->now_ms;
-    list_push(&j->aging, &s->aging);
+    list_push(&j->aging, &s->to_seal);
     arm_age(j);
 }
 
@@ -104,8 +103,17 @@ void journal_dirty(struct journal *j, struct stream *s, size_t bytes)
 
 void journal_want_seal(struct journal *j, struct stream *s)
 {
-    if (s->tail.len > 0 && !list_is_in(&s->want_seal))
-        list_push(&j->want_seal, &s->want_seal);
+    if (s->tail.len == 0 || s->wants_seal)
+        return;
+    list_remove(&s->to_seal);
+    list_push(&j->want_seal, &s->to_seal);
+    s->wants_seal = true;
+}
+
+static void forget_seal(struct stream *s)
+{
+    list_remove(&s->to_seal);
+    s->wants_seal = false;
 }
 
 static bool has_work(const struct journal *j)
@@ -140,8 +148,7 @@ static bool seal(struct journal *j, struct stream *s)
     struct block *b = stream_seal(s);
     if (!b)
         return false;
-    list_remove(&s->want_seal);
-    list_remove(&s->aging);
+    forget_seal(s);
     batch_put(j->building, &(struct op){.kind = OP_SEAL,
                                         .task_key = s->task_key,
                                         .first = b->first,
@@ -167,7 +174,8 @@ static void collect(struct journal *j)
     if (budget < SEALS_PER_COMMIT)
         budget = SEALS_PER_COMMIT;
     while (budget > 0 && !list_is_empty(&j->want_seal)) {
-        struct stream *s = list_item(list_pop(&j->want_seal), struct stream, want_seal);
+        struct stream *s = list_item(j->want_seal.next, struct stream, to_seal);
+        forget_seal(s);
         if (s->tail.len == 0)
             continue;
         if (!seal(j, s)) {

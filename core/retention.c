@@ -79,7 +79,7 @@ static bool retention_drop_stream(struct hub *h, struct str owner, struct str co
     if (!s)
         return true;
     if (s->task || s->pins || s->sealing || s->tail.len || s->load || !list_is_empty(&s->cursors) ||
-        list_is_in(&s->dirty) || list_is_in(&s->want_seal))
+        list_is_in(&s->dirty) || s->wants_seal)
         return false;
     block_cache_drop(&h->cache, s);
     hub_release_stream(h, s);

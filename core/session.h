@@ -45,23 +45,29 @@ struct coded_hello;
 struct opening;
 struct watching;
 
-/* A followed task. */
+/* Text of a followed task is sent once in so many ms, joined. */
+struct rollup {
+    struct subscription *subscription;
+    uint32_t every_ms;
+    msec_t text_at;   /* when text was sent last */
+    struct timer due; /* armed: text is held back until then … */
+    size_t held;      /* … so many bytes behind the cursor, which are text */
+};
+
+/* A followed task.  Each idle client has one (bench/README.md, `idle`). */
 struct subscription {
     struct list in_session;
     struct list ready;
     struct cursor cursor;
     struct session *session;
     struct opening *opening; /* its follower; NULL: the client asked for it by itself */
-    bool watched;            /* of the session's watching (watching.h), which tells cursors */
+    struct rollup *rollup;   /* NULL: text is sent as it comes */
     uint64_t exact_until;    /* text up to this seq is not joined: the client may have half of it */
-    uint32_t rollup_ms;      /* text is sent once in so many, joined; 0: as it comes */
-    msec_t text_at;          /* when text was sent last */
-    struct timer due;        /* armed: text is held back until then … */
-    size_t held;             /* … so many bytes behind the cursor, which are text */
-    bool coalesce;
-    bool marks; /* caught_up is still to be sent, at this seq: */
     uint64_t caught_up_at;
     msec_t since; /* when the resume arrived */
+    bool watched; /* of the session's watching (watching.h), which tells cursors */
+    bool coalesce;
+    bool marks; /* caught_up is still to be sent, at caught_up_at */
 };
 
 /* An opened conversation, or (conversation NULL) the owner's watch. */
@@ -88,15 +94,7 @@ struct session {
     const char *from;      /* of its asker (core/call.h); the rim's, outlives the session */
     struct rights *rights; /* a reference; NULL: all of the owner's */
     struct list in_grant;  /* of the grant that its token is of */
-    enum session_state state;
-    enum close_code close_code;
-    bool too_slow; /* exceeded a feed's limit */
-    bool held;
-    bool running; /* inside session_run */
-    bool resumes; /* the current request is a resume */
-    bool keepalive_data;
-    bool strict;       /* unknown members are faults */
-    struct list woken; /* in the hub's list */
+    struct list woken;     /* in the hub's list */
     struct list subscriptions;
     struct list ready; /* of struct subscription */
     struct list openings;
@@ -109,21 +107,28 @@ struct session {
     struct call *call;         /* the request that is being carried out */
     struct coded_hello *hello; /* the same of a hello with a code (session_hello.c) */
     struct buf input;          /* the rest of a message whose lines wait */
-    uint32_t n_openings;
-    uint32_t n_subscriptions, n_replies, n_requests;
     size_t reply_bytes;
-    uint32_t free_resumes;
     struct bucket lines; /* the rate limit; negative in a flood */
     msec_t malformed_since;
-    uint32_t n_malformed;
     int64_t expires_at_ms;
-    bool expiring_said;
+    char *away_hello;   /* the id of the hello that waits for its home; NULL: it has none */
+    struct away *away;  /* its owner is served at another node (home.h); NULL: here */
+    struct timer timer; /* hello's deadline, then the token's expiry */
+    enum session_state state;
+    enum close_code close_code;
+    uint32_t n_openings, n_subscriptions, n_replies, n_requests;
+    uint32_t n_malformed;
+    uint32_t free_resumes;
+    uint32_t away_charge; /* lines that its next message costs there */
     uint8_t away_knows;   /* of its home, see session_knows */
     bool away_waits;      /* for its home to take it: then the welcome goes out */
-    char *away_hello;     /* the id of that hello; NULL: it has none */
-    uint32_t away_charge; /* lines that its next message costs there */
-    struct away *away;    /* its owner is served at another node (home.h); NULL: here */
-    struct timer timer;   /* hello's deadline, then the token's expiry */
+    bool too_slow;        /* exceeded a feed's limit */
+    bool held;
+    bool running; /* inside session_run */
+    bool resumes; /* the current request is a resume */
+    bool keepalive_data;
+    bool strict; /* unknown members are faults */
+    bool expiring_said;
 };
 
 /* Drops lines that have not gone out. */
@@ -167,6 +172,7 @@ void session_close(struct session *s, enum close_code code);
 /* For the verbs. */
 struct subscription *session_subscribe(struct session *s, struct stream *stream, uint64_t after);
 void session_unsubscribe(struct session *s, struct stream *stream);
+void subscription_roll_up(struct subscription *sub, uint32_t every_ms); /* 0: as it comes */
 struct subscription *session_find(const struct session *s, const struct stream *stream);
 /* limits.subscriptions: for followed tasks, and for opened conversations. */
 bool session_may_follow(const struct session *s, const struct stream *stream);

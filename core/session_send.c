@@ -103,22 +103,24 @@ static bool ends_with_text(struct str lines)
 /* Whether pieces of text go out as one. */
 static bool session_joins(const struct subscription *sub)
 {
-    return (sub->rollup_ms && sub->cursor.seq >= sub->exact_until) || (sub->marks && sub->coalesce);
+    return (sub->rollup && sub->cursor.seq >= sub->exact_until) || (sub->marks && sub->coalesce);
 }
 
-/* Live text waits until the last one is rollup_ms old; anything else takes it along. */
+/* Live text waits until the last one is old enough; anything else takes it along. */
 static bool session_holds_back(struct subscription *sub, struct str lines)
 {
     struct clock *clock = &sub->session->hub->clock;
-    msec_t at = sub->text_at + sub->rollup_ms;
-    size_t seen = sub->held <= lines.n ? sub->held : 0;
-    if (!sub->rollup_ms || sub->marks || sub->cursor.seq < sub->exact_until ||
-        clock->now_ms >= at || lines.n >= MAX_MESSAGE_OUT / 2 ||
+    struct rollup *r = sub->rollup;
+    if (!r || sub->marks || sub->cursor.seq < sub->exact_until)
+        return false;
+    msec_t at = r->text_at + r->every_ms;
+    size_t seen = r->held <= lines.n ? r->held : 0;
+    if (clock->now_ms >= at || lines.n >= MAX_MESSAGE_OUT / 2 ||
         !event_lines_are_text((struct str){lines.p + seen, lines.n - seen}))
         return false;
-    sub->held = lines.n;
-    if (!timer_is_armed(&sub->due))
-        timer_arm(clock, &sub->due, at);
+    r->held = lines.n;
+    if (!timer_is_armed(&r->due))
+        timer_arm(clock, &r->due, at);
     list_remove(&sub->ready);
     return true;
 }
@@ -130,9 +132,10 @@ static enum progress session_put_run(struct subscription *sub, struct str lines,
         watching_moved(sub->session);
     if (sub->marks)
         lines = lines_up_to(lines, c->seq, sub->caught_up_at);
-    sub->held = 0;
-    if (sub->rollup_ms && ends_with_text(lines))
-        sub->text_at = sub->session->hub->clock.now_ms;
+    if (sub->rollup)
+        sub->rollup->held = 0;
+    if (sub->rollup && ends_with_text(lines))
+        sub->rollup->text_at = sub->session->hub->clock.now_ms;
     if (!session_joins(sub)) {
         if (!fits(m, lines.n - 1))
             return NO_ROOM;

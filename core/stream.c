@@ -31,8 +31,7 @@ void stream_free(struct stream *s)
         return;
     ASSERT(list_is_empty(&s->cursors) && s->pins == 0 && !s->cached && !s->sealing);
     list_remove(&s->dirty);
-    list_remove(&s->want_seal);
-    list_remove(&s->aging);
+    list_remove(&s->to_seal);
     buf_done(&s->tail);
     free(s->chain);
     free(s->summary);
@@ -283,8 +282,7 @@ void stream_forget(struct stream *s, struct block_cache *cache)
     s->gone = true;
     block_cache_drop(cache, s);
     list_remove(&s->dirty);
-    list_remove(&s->aging);
-    list_remove(&s->want_seal);
+    list_remove(&s->to_seal);
     buf_done(&s->tail);
     s->tail_first = s->next;
     s->tail_put = s->tail_seen = 0;

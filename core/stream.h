@@ -65,8 +65,7 @@ struct stream {
     uint32_t tail_seen;    /* bytes of the tail that are committed */
     struct block *sealing; /* in the batch in flight */
     struct list dirty;     /* has lines that are in no batch */
-    struct list aging;     /* has a tail: by tail_since */
-    struct list want_seal; /* its tail is due for sealing */
+    struct list to_seal;   /* has a tail: by tail_since, or (wants_seal) due for sealing */
     msec_t tail_since;     /* when the oldest line was added, or sealing it failed */
 
     struct cached_blocks *cached; /* NULL: none */
@@ -77,10 +76,11 @@ struct stream {
     struct list cursors;
     uint32_t sealing_seen; /* bytes of sealing that were committed before */
     uint32_t pins;         /* reads and others that keep it in memory */
-    bool ended;            /* head is the terminal event */
-    bool gone;             /* its conversation was deleted: it cannot be found, readers are told */
-    bool broken;           /* the store lacks events that it must have: readers are told */
-    bool unread;           /* the store could not be read for too long: readers are told */
+    bool wants_seal;
+    bool ended;  /* head is the terminal event */
+    bool gone;   /* its conversation was deleted: it cannot be found, readers are told */
+    bool broken; /* the store lacks events that it must have: readers are told */
+    bool unread; /* the store could not be read for too long: readers are told */
     char task_id[TASK_ID_LEN + 1];
     uint16_t owner_len, conversation_len;
     char names[]; /* the owner's and the conversation's, each with a NUL */

@@ -5,11 +5,41 @@
 
 #include "core/session.h"
 
+static void on_cursor_wake(struct cursor *cursor)
+{
+    struct subscription *sub = container_of(cursor, struct subscription, cursor);
+    if (!list_is_in(&sub->ready))
+        list_push(&sub->session->ready, &sub->ready);
+    session_wake(sub->session);
+}
+
+static void on_rollup_due(struct timer *timer)
+{
+    on_cursor_wake(&container_of(timer, struct rollup, due)->subscription->cursor);
+}
+
+void subscription_roll_up(struct subscription *sub, uint32_t every_ms)
+{
+    if (every_ms == 0) {
+        if (sub->rollup)
+            timer_disarm(&sub->session->hub->clock, &sub->rollup->due);
+        free(sub->rollup);
+        sub->rollup = NULL;
+        return;
+    }
+    if (!sub->rollup) {
+        sub->rollup = xcalloc(sizeof *sub->rollup);
+        sub->rollup->subscription = sub;
+        sub->rollup->due.fire = on_rollup_due;
+    }
+    sub->rollup->every_ms = every_ms;
+}
+
 void subscription_end(struct subscription *sub)
 {
     struct session *s = sub->session;
     struct stream *stream = sub->cursor.stream;
-    timer_disarm(&s->hub->clock, &sub->due);
+    subscription_roll_up(sub, 0);
     cursor_detach(&sub->cursor);
     list_remove(&sub->in_session);
     list_remove(&sub->ready);
@@ -36,19 +66,6 @@ void opening_end(struct opening *o)
         conversation_unref(c);
 }
 
-static void on_cursor_wake(struct cursor *cursor)
-{
-    struct subscription *sub = container_of(cursor, struct subscription, cursor);
-    if (!list_is_in(&sub->ready))
-        list_push(&sub->session->ready, &sub->ready);
-    session_wake(sub->session);
-}
-
-static void on_rollup_due(struct timer *timer)
-{
-    on_cursor_wake(&container_of(timer, struct subscription, due)->cursor);
-}
-
 struct subscription *session_find(const struct session *s, const struct stream *stream)
 {
     list_each (it, &s->subscriptions) {
@@ -64,21 +81,18 @@ struct subscription *session_subscribe(struct session *s, struct stream *stream,
 {
     struct subscription *sub = session_find(s, stream);
     if (sub) {
-        timer_disarm(&s->hub->clock, &sub->due);
+        subscription_roll_up(sub, 0);
         cursor_detach(&sub->cursor);
     } else {
         sub = xcalloc(sizeof *sub);
         sub->session = s;
         sub->cursor.wake = on_cursor_wake;
-        sub->due.fire = on_rollup_due;
         list_push(&s->subscriptions, &sub->in_session);
         s->n_subscriptions++;
     }
     sub->opening = NULL;
     sub->coalesce = sub->marks = false;
-    sub->rollup_ms = 0;
     sub->exact_until = 0;
-    sub->held = 0;
     sub->since = s->hub->clock.now_ms;
     cursor_attach(&sub->cursor, stream, after);
     on_cursor_wake(&sub->cursor);
@@ -106,7 +120,7 @@ static void follow(struct opening *o, struct stream *stream, uint64_t after)
     if (session_may_follow(s, stream)) {
         struct subscription *sub = session_subscribe(s, stream, after);
         sub->opening = o;
-        sub->rollup_ms = o->rollup_ms;
+        subscription_roll_up(sub, o->rollup_ms);
         return;
     }
     char why[96];

@@ -76,7 +76,8 @@ static void reply_started(struct call *c, const struct task_record *task, struct
     release_claim(c);
     bool is_watched = session && session->watching && !repeated; /* which follows it in its turn */
     if (session && !is_watched) /* before the reply, which may end the session's turn */
-        session_subscribe(session, s, s->first - 1)->rollup_ms = (uint32_t)c->req.rollup_ms;
+        subscription_roll_up(session_subscribe(session, s, s->first - 1),
+                             (uint32_t)c->req.rollup_ms);
     c->stream = s;
     call_reply(c, buf_str(&line));
     s->pins--;

@@ -113,7 +113,7 @@ static void attach(struct call *c, struct stream *s, struct str summary)
         uint64_t after = plan == RESUME_GAP ? have.first - 1 : c->req.after;
         struct subscription *sub = session_subscribe(c->session, s, after);
         sub->coalesce = c->req.coalesce;
-        sub->rollup_ms = (uint32_t)c->req.rollup_ms;
+        subscription_roll_up(sub, (uint32_t)c->req.rollup_ms);
         sub->marks = true;
         sub->caught_up_at = have.head;
     }

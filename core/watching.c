@@ -165,9 +165,10 @@ static struct subscription *follow_from(struct session *session, struct stream *
     if (sub && sub->cursor.seq <= after)
         return sub;
     struct subscription was = sub ? *sub : (struct subscription){0};
+    uint32_t rollup_ms = was.rollup ? was.rollup->every_ms : 0;
     sub = session_subscribe(session, s, after);
     sub->opening = was.opening;
-    sub->rollup_ms = was.rollup_ms;
+    subscription_roll_up(sub, rollup_ms);
     sub->marks = was.marks;
     sub->caught_up_at = was.caught_up_at;
     sub->exact_until = stream_bounds(s).head;
@@ -187,7 +188,7 @@ static void attach(struct watching *w, struct stream *s, const struct task_recor
     sub = follow_from(session, s, after);
     sub->watched = true;
     if (w->rollup_ms)
-        sub->rollup_ms = w->rollup_ms;
+        subscription_roll_up(sub, w->rollup_ms);
     if (!from->told || sub->cursor.seq != from->at.seq)
         tell_following(session, task, sub->cursor.seq, have);
 }
