@@ -77,8 +77,7 @@ FILE_ROUTES = [
     ("POST", "/tasks", {"message": [{"type": "file", "file_id": "{t}"}]}),
 ]
 UPLOAD_ROUTES = [("HEAD", f"/files?upload={FILE_KEY}", None), ("PATCH", f"/files?upload={FILE_KEY}", b"x"),
-                 ("GET", "/workspace", None), ("HEAD", "/workspace", None), ("GET", "/workspace/x", None),
-                 ("HEAD", "/workspace/x", None)]
+                 ("GET", "/workspace", None), ("HEAD", "/workspace", None), *((method, "/workspace" + "/x", None) for method in ("GET", "HEAD"))]
 BAD_PROOFS = ["", "x", "b3duZXI.9999999999." + "A" * 43]  # of the URL of a file
 MESSAGE_ROUTES = [("POST", "/branch", {"message_id": "{t}"}), ("POST", "/fork", {"message_id": "{t}"})] + [
     ("POST", "/tasks", fields) for verb, fields in MESSAGE_VERBS.items() if verb.startswith("chat")]
@@ -736,7 +735,7 @@ async def try_shares(world):
 
 
 async def try_search(world):
-    """What the owner finds, another does not."""
+    """The owner finds his own texts, and another does not."""
     found, query = world.found, urllib.parse.quote(world.message, "")
 
     def names(answer):
@@ -784,7 +783,7 @@ async def try_handover(world):
 
 
 async def try_all_of_an_owner(world):
-    """What has no id of a task: the owner's things are not among another's."""
+    """Requests without an id of a task: the owner's things are not among another's."""
     await try_shares(world)
     await try_search(world)
     await try_imports(world)
