@@ -16,7 +16,7 @@
 
 #include "proto/buf.h"
 
-#define LINK_VERSION 1
+#define LINK_VERSION 2
 #define LINK_HEAD 9                   /* bytes before a payload */
 #define LINK_MOST (64u * 1024 * 1024) /* bytes of a payload */
 #define LINK_MOST_STRANGER 1024u      /* the same before the proof */

@@ -735,7 +735,7 @@ async def try_shares(world):
 
 
 async def try_search(world):
-    """Another does not find what the owner finds."""
+    """The owner finds his own texts, and another does not."""
     found, query = world.found, urllib.parse.quote(world.message, "")
 
     def names(answer):
@@ -783,7 +783,7 @@ async def try_handover(world):
 
 
 async def try_all_of_an_owner(world):
-    """Lists and finds: the owner's things are not among another's."""
+    """Requests without an id of a task: the owner's things are not among another's."""
     await try_shares(world)
     await try_search(world)
     await try_imports(world)
