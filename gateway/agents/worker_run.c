@@ -316,6 +316,13 @@ static bool worker_waits(struct run *run)
     return !r->ended && (!r->instance || !r->instance->is_here);
 }
 
+/* Its worker reaches this home alone, or may be about to come back to it. */
+static bool worker_is_bound(struct run *run)
+{
+    const struct run *r = worker_run_of(run);
+    return r->place == RUN_ADRIFT || (r->instance && !r->instance->wire.ask);
+}
+
 /* The note is on disk. */
 static void worker_proceed(struct run *run)
 {
@@ -482,6 +489,7 @@ const struct agent_ops agent_worker_ops = {
     .is_deaf = worker_is_deaf,
     .unpause = worker_unpause,
     .waits = worker_waits,
+    .is_bound = worker_is_bound,
     .free = worker_free,
     .proceed = worker_proceed,
     .recall = worker_recall,

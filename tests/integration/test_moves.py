@@ -57,9 +57,13 @@ def scene(server, request):
     model.close()
 
 
+def join(cluster, name, **more):
+    return cluster.new(name, {"listen": "127.0.0.1:0", **more}, listen=f"127.0.0.1:{free_port()}").start()
+
+
 def start(cluster, names, **more):
     for name in names:
-        cluster.new(name, {"listen": "127.0.0.1:0", **more}, listen=f"127.0.0.1:{free_port()}").start()
+        join(cluster, name, **more)
     cluster.settled(len(names))
     return [cluster.gateways[name] for name in names]
 
@@ -171,3 +175,22 @@ def test_an_uneven_load_moves_live_tasks(scene):
     scene.model.goes.set()
     moved = [is_whole(whole(two, *task)) for task in tasks]
     assert 0 < sum(moved) < n and max(moved) == 1
+
+
+def test_a_gateway_that_joins_gets_live_tasks(scene):
+    """Its part of the load of two that were even: in slots with live tasks, and each of these ends once."""
+    scene.lease_s, n = nodes.LEASE_S, 70
+    gateways = start(scene, NAMES[:2], uneven_percent=3)
+    tasks = [(owner, begin(gateway, owner)) for name, gateway in zip(NAMES, gateways) for owner in scene.owners_at(name, n)]
+    for gateway in gateways:
+        wait_until(lambda g=gateway: all(node["load"] >= 4 * n for node in nodes_of(g).values()), "both loads, as each hears of them")
+    three = join(scene, "three", uneven_percent=3)
+
+    def gone():
+        homes = [scene.home_of(owner) for owner, _ in tasks]
+        return homes.count("three") >= n // 10 and "" not in homes
+    wait_until(gone, "a part of the tasks at the third gateway", 90)
+    scene.model.goes.set()
+    moved = [is_whole(whole(three, *task)) for task in tasks]
+    assert 0 < sum(moved) < len(tasks) and max(moved) == 1
+    assert scene.sql("SELECT count(*) FROM tasks") == str(len(tasks))
