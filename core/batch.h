@@ -29,8 +29,8 @@ enum op_kind {
                       * title applies only where none is set, or always with force (softly:
                       * unless it is CONVERSATION_NAMED); at moves
                       * updated_at; flags are cleared, then set */
-    OP_TITLE, /* owner, conversation_id, key?, title: replaces the title key, or none, unless the owner
-               * or an agent has given it; it becomes CONVERSATION_TITLED; nothing when the
+    OP_TITLE, /* owner, conversation_id, key?, title: replaces the title key, or none, unless the
+               * owner or an agent has given it; it becomes CONVERSATION_TITLED; nothing when the
                * conversation is missing */
     OP_CONVERSATION_DELETE, /* owner, conversation_id: it, its messages, tasks, events, keys; its
                              * files are gone */

@@ -3,12 +3,12 @@
 #include <inttypes.h>
 
 #include "gateway/agents/agents.h"
+#include "gateway/agents/titles.h"
 #include "gateway/audited.h"
 #include "gateway/auth/jwks.h"
 #include "gateway/cluster/cluster.h"
 #include "gateway/front/tenants.h"
 #include "gateway/models/model.h"
-#include "gateway/agents/titles.h"
 #include "gateway/models/model_stats.h"
 #include "gateway/traces/traces.h"
 

@@ -63,7 +63,7 @@ static void title_free(struct title *t)
 
 /* --- the text --------------------------------------------------------------------------------- */
 
-static bool is_in(uint32_t c, const uint32_t *set)
+static bool is_of_set(uint32_t c, const uint32_t *set)
 {
     while (*set && *set != c)
         set++;
@@ -109,7 +109,7 @@ static size_t put_title_line(struct str text, struct buf *out)
         bool blank = c == ' ' || c == '\t' || c == 0xa0 || c == 0x3000;
         if (blank && out->len > 0 && out->bytes[out->len - 1] != ' ')
             buf_putc(out, ' ');
-        else if (!blank && !is_line_end(c) && !is_control(c) && !is_in(c, quotes))
+        else if (!blank && !is_line_end(c) && !is_control(c) && !is_of_set(c, quotes))
             buf_put(out, text.p + at, n);
         at += n;
     }
@@ -278,7 +278,7 @@ static void ask_model(struct title *t, struct str question, struct str answer)
 }
 
 /* A request goes out while this process is sure that it serves the owner. */
-static bool may_ask(const struct title *t)
+static bool title_may_go(const struct title *t)
 {
     const struct hub *h = t->all->hub;
     return !h->draining && hub_is_trusted(h) && slots_has(&h->open, slot_of(str_of(t->owner)));
@@ -297,7 +297,7 @@ static bool is_first_turn(const struct title *t, const struct answer *answer)
 static void on_turn(void *arg, int status, struct answer *answer)
 {
     struct title *t = arg;
-    if (status < 0 || !is_first_turn(t, answer) || !may_ask(t)) {
+    if (status < 0 || !is_first_turn(t, answer) || !title_may_go(t)) {
         title_free(t);
     } else if (t->all->n_asked == TITLES_AT_ONCE) {
         t->all->stats.too_many++;
@@ -311,7 +311,8 @@ static void on_conversation(void *arg, int status, struct answer *answer)
 {
     struct title *t = arg;
     const struct conversation_record *r = status < 0 ? NULL : &answer->conversations[0];
-    if (!r || r->unlisted || r->flags & (CONVERSATION_NAMED | CONVERSATION_TITLED) || !may_ask(t)) {
+    if (!r || r->unlisted || r->flags & (CONVERSATION_NAMED | CONVERSATION_TITLED) ||
+        !title_may_go(t)) {
         title_free(t);
         return;
     }

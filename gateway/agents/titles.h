@@ -4,8 +4,8 @@
  *           that of its first message, the model gets the beginnings of question and answer, and
  *           says a title.  The store takes it only if the title is still the same (OP_TITLE): what
  *           the owner or an agent has said meanwhile stays.
- * Task:     none: nothing waits for a title.  One that fails, or that a stop of the gateway cuts, is
- *           not asked for again.
+ * Task:     none: nothing waits for a title.  One that fails, or that a stop of the gateway cuts,
+ *           is not asked for again.
  * Thread:   loop.
  * Owns:     its own connection to the model, without its fallbacks and retries; what is under way.
  * Limits:   below; titles.max_tokens, titles.timeout_s.

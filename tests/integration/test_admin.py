@@ -81,7 +81,7 @@ def test_socket_is_the_users_own_and_goes_with_the_gateway():
         gateway.kill()
         assert path.exists()
         gateway.start()  # what a kill left is no hindrance
-        assert Admin(gateway).good("GET", "/v1/admin/revocations") == {"type": "revocations", "revocations": []}
+        assert revocations(Admin(gateway)) == []
         gateway.stop()
         assert not path.exists()
 
