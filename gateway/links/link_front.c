@@ -190,6 +190,14 @@ static enum error error_of(struct str code)
     return code.n ? ERR_INTERNAL : ERR_NONE;
 }
 
+static void refuse_call(struct away_call taken, const char *why)
+{
+    if (taken.redeeming)
+        handover_redeemed(taken.redeeming, ERR_OVERLOADED, STR(""));
+    else if (taken.call)
+        call_fail(taken.call, ERR_OVERLOADED, why);
+}
+
 /* --- frames ----------------------------------------------------------------------------------- */
 
 static void take_reply(struct link *k, const struct link_frame *f)
@@ -229,12 +237,11 @@ static void take_front_room(struct away *a, uint64_t n)
 static void take_moved(struct link *k, uint32_t id)
 {
     struct away *a = find_away(k, id);
-    struct call *c = a ? NULL : take_call(k, id).call;
     k->links->stats.moved++;
     if (a)
         lose_away(a, CLOSE_GOING_AWAY);
-    if (c)
-        call_fail(c, ERR_OVERLOADED, "this owner is being moved to another node");
+    else
+        refuse_call(take_call(k, id), "this owner is being moved to another node");
 }
 
 void front_take(struct link *k, const struct link_frame *f)
@@ -268,13 +275,9 @@ void front_end(struct link *k)
     }
     while (!list_is_empty(&k->all_requests)) {
         const struct on_link *on = list_item(k->all_requests.next, struct on_link, all);
-        const struct away_call taken = take_call(k, on->id);
         k->links->stats.lost++;
-        if (taken.redeeming)
-            handover_redeemed(taken.redeeming, ERR_OVERLOADED, STR(""));
-        else
-            call_fail(taken.call, ERR_OVERLOADED,
-                      "the node that serves this owner was lost: it may have carried this out");
+        refuse_call(take_call(k, on->id),
+                    "the node that serves this owner was lost: it may have carried this out");
     }
 }
 

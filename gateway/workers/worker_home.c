@@ -119,13 +119,26 @@ void home_free(struct at_home *h)
     free(h);
 }
 
+/* The worker hears of it when all homes say so. */
+static void say_drained(struct worker_fan *fan)
+{
+    list_each (it, &fan->homes)
+        if (!list_item(it, struct at_home, at)->drained)
+            return;
+    buf_puts(&fan->notes, "{\"type\":\"drain\"}\n");
+    fan->to.wake(fan->to.arg);
+}
+
 static void leave_home(struct at_home *h)
 {
     struct worker_fan *fan = h->fan;
+    bool was_drained = h->drained;
     map_each(&fan->runs, forget_home_of, h);
     fan->partial = fan->partial || h->places > 0; /* a run may have been on its way */
     hold_home(h, false);
     home_free(h);
+    if (!was_drained && !list_is_empty(&fan->homes)) /* the others may have said so */
+        say_drained(fan);
     fan_welcome(fan);
     fan_settle(fan);
     places_share(fan);
@@ -150,6 +163,17 @@ static struct str run_of(struct js_doc *doc, struct buf *scratch)
     return buf_str(scratch);
 }
 
+/* While a run moves, two homes may know it. */
+static bool is_named(const struct worker_fan *fan, struct str id)
+{
+    struct buf key = {0};
+    js_put_str(&key, id);
+    buf_putc(&key, ':');
+    bool found = fan->known.len && memmem(fan->known.bytes, fan->known.len, key.bytes, key.len);
+    buf_done(&key);
+    return found;
+}
+
 static void take_welcome(struct at_home *h, struct js_doc *doc)
 {
     struct worker_fan *fan = h->fan;
@@ -158,7 +182,7 @@ static void take_welcome(struct at_home *h, struct js_doc *doc)
     for (uint32_t i = js_first(doc, open); i < js_end(doc, open); i = js_next(doc, i + 1)) {
         buf_clear(&id);
         js_value(doc, i, &id);
-        if (fan_find_run(fan, buf_str(&id)))
+        if (fan_find_run(fan, buf_str(&id)) || is_named(fan, buf_str(&id)))
             continue;
         buf_puts(&fan->known, fan->known.len ? "," : "");
         js_put_str(&fan->known, buf_str(&id));
@@ -172,16 +196,6 @@ static void take_welcome(struct at_home *h, struct js_doc *doc)
     if (h->pipe)
         h->asked = h->slots;
     fan_welcome(fan);
-}
-
-/* The worker hears of it when all homes say so. */
-static void say_drained(struct worker_fan *fan)
-{
-    list_each (it, &fan->homes)
-        if (!list_item(it, struct at_home, at)->drained)
-            return;
-    buf_puts(&fan->notes, "{\"type\":\"drain\"}\n");
-    fan->to.wake(fan->to.arg);
 }
 
 /* A line that the fan has to understand; false: it is the worker's alone. */
