@@ -290,7 +290,7 @@ scene("ten thousand tokens arrive whole, over a cut, and in few steps", async (i
   await its.network.restore();
   const numbers = Array.from({ length: 10_000 }, (_, at) => `${at + 1} `).join("");
   await chat.waitForStatus("completed");
-  assert.equal(await chat.textOf(".turn .answer"), numbers.trim());
+  await chat.waitForText(numbers.trim()); // much of it is drawn in the gaps between other work
   const steps = await chat.page.evaluate(() => window.steps);
   assert.ok(steps < 2_000, `${steps} steps`); // at most one a frame
   await chat.assertIsJournal();
