@@ -14,8 +14,9 @@ export interface Backlog {
 export function isBehind({ transcript, summary, live }: Task): boolean {
   const { last, ending } = transcript;
   const { head = 0, status } = summary;
-  if (ending || gateway.state !== "live" || (last === 0 && !live)) return false;
+  if (ending || (last === 0 && !live)) return false;
   const ended = status !== "pending" && status !== "running";
+  if (!ended && gateway.state !== "live") return false; // what has come is all that there is to show
   return head - last > (ended ? 0 : FEW);
 }
 
