@@ -75,8 +75,8 @@ static bool read_scope(struct rights_reading *r, uint32_t node)
             named = true;
             s->is_prefix = is_prefix;
         } else if (js_is(doc, i, "task_id")) {
-            if (!keep_text(r, i + 1, TASK_ID_LEN, &s->task_id))
-                return false;
+            if (!keep_text(r, i + 1, TASK_ID_LEN, &s->task_id) || s->task_id.n == 0)
+                return false; /* an empty one would be the whole conversation */
         } else if (!js_is(doc, i, "rights") || !rights_read_words(doc, i + 1, &s->rights)) {
             return false;
         }

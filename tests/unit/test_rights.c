@@ -34,6 +34,7 @@ static void test_rights_that_are_not_understood_are_none(void **state)
         "{'conversations':[{'id':'c','prefix':'c','rights':['read']}]}",
         "{'conversations':[{'id':'c','rights':['read'],'until':1}]}",
         "{'conversations':[{'prefix':'c','task_id':'" TID "','rights':['read']}]}",
+        "{'conversations':[{'id':'c','task_id':'','rights':['read']}]}",
     };
     for (size_t i = 0; i < countof(rows); i++)
         if (read_claim(t_json(rows[i])))
