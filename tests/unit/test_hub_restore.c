@@ -267,6 +267,35 @@ static void expect_few_ends(struct kit *k)
     client_free(c);
 }
 
+/* Nothing can be done for the slots that wait: the next process repairs them. */
+static void test_slots_that_wait_hold_no_stop(void **state)
+{
+    struct kit *k = *state;
+    int status;
+    start_few(k);
+    struct client *c = client_new(k, "ann");
+    client_say(c, json("{'type':'chat','conversation_id':'c','message':'next',"
+                       "'when_busy':'enqueue'}"));
+    client_free(c);
+    for (unsigned first = 1; first < 12; first++) {
+        open_next_home(k);
+        fail_reads(first, 1000000, STORE_IO);
+        take_all_slots(k, 10 + first, &status);
+        kit_settle(k);
+        hub_pass_on(&k->hub);
+        kit_pass(k, 1000);
+        hub_abandon(&k->hub);
+        kit_pass(k, 1000);
+        assert_int_equal(status, 1);
+        assert_true(hub_is_over(&k->hub));
+        kit_fault.times = 0;
+    }
+    kit_pass(k, 1000); /* the store is back before the process has ended */
+    assert_int_equal(status, 0);
+    assert_true(hub_is_over(&k->hub));
+    assert_int_equal(k->n_runs, FEW);
+}
+
 /* The repair's own batch is given up: nothing of it is on disk.  A task whose end was in it ends
  * another time. */
 static void test_ends_that_were_given_up_come_later(void **state)
@@ -333,6 +362,7 @@ int main(void)
         HUB_TEST(test_other_owners_are_served_meanwhile),
         HUB_TEST(test_what_is_not_as_it_was_written_is_not_waited_for),
         HUB_TEST(test_a_home_may_end_while_its_slots_wait),
+        HUB_TEST(test_slots_that_wait_hold_no_stop),
         HUB_TEST(test_ends_that_were_given_up_come_later),
         HUB_TEST(test_seals_that_were_given_up_are_put_again),
     };
