@@ -8,6 +8,7 @@
 #include "core/handover.h"
 #include "core/load.h"
 #include "core/notice.h"
+#include "core/query_retry.h"
 #include "core/schedule.h"
 #include "core/session.h"
 
@@ -137,6 +138,7 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     list_init(&h->freed);
     list_init(&h->notice_puts);
     list_init(&h->zones);
+    list_init(&h->retries);
     h->ask_again.fire = on_ask_again;
     h->notice_join.fire = on_notice_join;
     calls_init(h);
@@ -242,6 +244,7 @@ static void drop_notices(struct map_node *node, void *arg)
 void hub_done(struct hub *h)
 {
     h->closing = true;
+    query_retries_done(h);
     hub_reap(h);
     journal_done(&h->journal);
     map_each(&h->conversations, drop_notices, NULL);

@@ -226,6 +226,7 @@ struct hub {
     uint32_t n_schedules;
     struct list handovers;  /* codes (handover.c) */
     struct timer ask_again; /* armed: a record could not be read, and somebody waits for it */
+    struct list retries;    /* queries of a repair that are put again (query_retry.c) */
     struct slot_use use[N_SLOTS];
     bool draining;
     bool passes_on;    /* draining: other homes get what can go on, one slot after the other */

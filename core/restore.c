@@ -12,8 +12,8 @@
 #include <stdlib.h>
 
 #include "core/grant.h"
-#include "core/hub.h"
 #include "core/notice.h"
+#include "core/query_retry.h"
 #include "core/schedule.h"
 #include "core/task_parts.h"
 
@@ -27,6 +27,7 @@ struct restore {
     void *arg;
     struct block **tails; /* by task key; NULL once taken */
     size_t n_tails, next_tail, next_seal;
+    size_t n_sealed; /* of the tails, those that are done with */
     struct task **tasks;
     bool *bare; /* of each: its inbox is empty */
     size_t n_tasks, next_task;
@@ -45,7 +46,7 @@ static void restore_ask(struct restore *r, struct query q, store_query_fn done)
     q.after = r->after;
     q.limit = PAGE;
     q.slots = r->hub->o.shared ? &r->slots : NULL;
-    hub_query(r->hub, &q, done, r);
+    query_retry(r->hub, &q, done, r);
 }
 
 /* After a failure the slots stay closed: tasks that were adopted but not repaired must not
@@ -74,12 +75,19 @@ static void repair_finish(struct restore *r, int status)
     ready(arg, status);
 }
 
+/* A batch that was given up is no reason for a home of others to end. */
+static bool goes_on_without(const struct restore *r, int status)
+{
+    return status == 0 || (r->hub->o.shared && !r->hub->closing);
+}
+
 /* --- 4 ---------------------------------------------------------------------------------------- */
 
+/* Tasks whose events were given up fail, as at any time (task_lost). */
 static void on_repaired(struct waiter *w, int status)
 {
     struct restore *r = container_of(w, struct restore, waiter);
-    repair_finish(r, status);
+    repair_finish(r, goes_on_without(r, status) ? 0 : status);
 }
 
 static void start_waiting(struct restore *r)
@@ -101,10 +109,14 @@ static void seal_some(struct restore *r);
 static void on_sealed(struct waiter *w, int status)
 {
     struct restore *r = container_of(w, struct restore, waiter);
-    if (status < 0)
+    if (!goes_on_without(r, status)) {
         repair_finish(r, status);
-    else
-        seal_some(r);
+        return;
+    }
+    if (status == 0)
+        r->n_sealed = r->next_seal;
+    r->next_seal = r->n_sealed;
+    seal_some(r);
 }
 
 static void seal_some(struct restore *r)

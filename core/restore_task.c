@@ -2,7 +2,7 @@
  * blocks and its tail, its inbox.  Then the task goes on, or ends as an orphan (task_resume.c). */
 #include <stdlib.h>
 
-#include "core/hub.h"
+#include "core/query_retry.h"
 #include "core/task_parts.h"
 
 /* A task that is being read. */
@@ -134,11 +134,11 @@ static void ask_inbox(struct reading *d)
         reading_finish(d, 0);
         return;
     }
-    hub_query(d->task->hub,
-              &(struct query){.kind = QUERY_INBOX,
-                              .task_key = task_key(t),
-                              .after = t->work ? t->work->inbox_position : 0},
-              on_inbox, d);
+    query_retry(d->task->hub,
+                &(struct query){.kind = QUERY_INBOX,
+                                .task_key = task_key(t),
+                                .after = t->work ? t->work->inbox_position : 0},
+                on_inbox, d);
 }
 
 static void read_blocks(struct reading *d);
@@ -182,12 +182,12 @@ static void on_blocks(void *arg, int status, struct answer *answer)
 
 static void read_blocks(struct reading *d)
 {
-    hub_query(d->task->hub,
-              &(struct query){.kind = QUERY_BLOCKS,
-                              .task_key = task_key(d->task),
-                              .after = d->after,
-                              .max_bytes = 1 << 20},
-              on_blocks, d);
+    query_retry(d->task->hub,
+                &(struct query){.kind = QUERY_BLOCKS,
+                                .task_key = task_key(d->task),
+                                .after = d->after,
+                                .max_bytes = 1 << 20},
+                on_blocks, d);
 }
 
 static void ask_notes(struct reading *d);
@@ -218,11 +218,11 @@ static void on_notes(void *arg, int status, struct answer *answer)
 
 static void ask_notes(struct reading *d)
 {
-    hub_query(d->task->hub,
-              &(struct query){.kind = QUERY_NOTES,
-                              .task_key = task_key(d->task),
-                              .after = d->n_notes ? d->notes[d->n_notes - 1]->first : 0},
-              on_notes, d);
+    query_retry(d->task->hub,
+                &(struct query){.kind = QUERY_NOTES,
+                                .task_key = task_key(d->task),
+                                .after = d->n_notes ? d->notes[d->n_notes - 1]->first : 0},
+                on_notes, d);
 }
 
 void restore_task(struct task *t, struct block *tail, bool bare, const int *failed,

@@ -61,10 +61,11 @@ void hub_reap(struct hub *h)
     }
 }
 
-/* Those of a slot that is being repaired are left, or end, once their lines are read. */
+/* Those of a slot that is being repaired are left, or end, once their lines are read; until then
+ * they have no run. */
 static bool task_is_served(const struct task *t)
 {
-    return slots_has(&t->hub->open, slot_of(task_owner(t)));
+    return slots_has(&t->hub->open, slot_of(task_owner(t))) || t->run;
 }
 
 static void drain_leave(struct map_node *node, void *arg)
@@ -105,13 +106,21 @@ void hub_abandon(struct hub *h)
     map_each(&h->streams, abandon, NULL);
 }
 
-/* A task that the next gateway starts, or goes on with, need not end. */
+/* A task that the next gateway starts, or goes on with, need not end.  One whose slot is being
+ * repaired, or is on its way to another home, is waited for as long as there is time. */
+static bool is_for_the_next(const struct task *t)
+{
+    if (t->left)
+        return true;
+    if (!task_is_served(t))
+        return t->hub->abandoned;
+    return t->phase == PHASE_PENDING && (t->hub->abandoned || task_goes_on(t));
+}
+
 static void find_unended(struct map_node *node, void *arg)
 {
     const struct task *t = container_of(node, struct stream, node)->task;
-    if (!t || t->left)
-        return;
-    if (!task_is_served(t) || t->phase != PHASE_PENDING || !(t->hub->abandoned || task_goes_on(t)))
+    if (t && !is_for_the_next(t))
         *(bool *)arg = true;
 }
 

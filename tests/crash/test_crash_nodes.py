@@ -4,12 +4,16 @@ is begun again, as by a service manager, at once or when its lease is over.  The
 naive log of what readers saw: numbers dense and once, one ending, one task for a request key that ran at most once, a
 cancel that was answered.  The server itself checks that whoever writes a row is the home of its slot.
 
-HOLDFAST_SEED and HOLDFAST_VICTIM_ROUNDS choose the run; the seed is printed.
+HOLDFAST_SEED and HOLDFAST_VICTIM_ROUNDS choose the run; the seed is printed.  HOLDFAST_VICTIM_KEEP names a folder that
+gets what a failure leaves: the gateways' logs, the server's files, and what readers saw.
 """
 
 import contextlib
+import json
 import os
+import pathlib
 import random
+import shutil
 import signal
 import threading
 import time
@@ -30,6 +34,7 @@ if not postgres.programs():
 
 ROUNDS = int(os.environ.get("HOLDFAST_VICTIM_ROUNDS", 5 if SANITIZE else 12))
 SEED = int(os.environ.get("HOLDFAST_SEED", random.randrange(2**32)))
+KEEP = os.environ.get("HOLDFAST_VICTIM_KEEP")
 NAMES = ("one", "two", "three")
 OWNERS = [f"u{i}" for i in range(4)]
 VICTIMS = ["node"] * 4 + ["frozen"] + ["engine"] * 3 + ["cut"] * 3 + ["swallowed"]
@@ -90,6 +95,19 @@ class Scene:
             self.crowd.check()
             return condition()
         return wait_until(look, what, 4 * WAIT_S)
+
+    def keep(self):
+        """Copies what the end of the test removes; the server's files as after a crash."""
+        folder = pathlib.Path(KEEP, f"seed-{SEED}")
+        folder.mkdir(parents=True)
+        with contextlib.suppress(OSError, RuntimeError):
+            self.server.stop("immediate")
+        shutil.copytree(self.server.folder, folder / "server", ignore=shutil.ignore_patterns(".s.PGSQL*"))
+        for gateway in self.doors:
+            (folder / f"{gateway.folder.name}.log").write_text("\n".join(gateway.log), encoding="utf-8")
+        seen = [{"task": reader.task, "cursor": reader.cursor, "ended": reader.ended, "failure": repr(reader.failure),
+                 "connections": reader.connections, "seqs": len(reader.lines)} for reader in self.crowd.readers]
+        (folder / "readers.json").write_text(json.dumps(seen, indent=1, default=repr), encoding="utf-8")
 
     # ---------------------------------------------------------- victims
 
@@ -277,8 +295,11 @@ def test_whoever_is_lost_nothing_that_was_seen_is_undone():
                 current.run(victim)
                 kept.update({who: (number, sums) for who, sums in current.check().items()})
             except BaseException:
-                print(f"round {number}, {victim}")
+                print(f"round {number}, {victim}: failed, seed {SEED}")
+                if KEEP:
+                    scene.keep()
                 raise
+            print(f"round {number}, {victim}: {time.monotonic() - begun:.1f} s", flush=True)
             scene.crowd.readers.clear()
             assert scene.cluster.sql("SELECT * FROM strangers") == ""
         print(f"{counts}, {(time.monotonic() - begun) / ROUNDS:.1f} s a round")

@@ -300,6 +300,50 @@ static void test_a_gateway_that_passes_on_lets_tasks_run(void **state)
     client_free(client_new(k, "ann"));
 }
 
+/* Parted, and cannot be released: the store is away, or another slot's release is not known yet. */
+static void test_what_waits_in_a_slot_on_its_way_holds_no_stop(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_start(c, "c", "go");
+    client_say(c, json("{'type':'chat','conversation_id':'c','message':'next',"
+                       "'when_busy':'enqueue'}"));
+    client_await(c, json("'started'"));
+    client_free(c);
+    hub_pass_on(&k->hub);
+    hub_close_slots(&k->hub, &anns);
+    assert_int_equal(hub_part(&k->hub, &anns), 2);
+    kit_settle(k);
+    assert_true(is_idle(k));
+    assert_true(hub_awaits_tasks(&k->hub)); /* it may still move */
+    hub_abandon(&k->hub);
+    assert_true(hub_is_over(&k->hub));
+    assert_int_equal(again.left, 1);
+}
+
+/* Closed for its readers to go, when the time is over: its run is left as any other. */
+static void test_what_runs_in_a_closed_slot_is_left_at_a_stop(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    run_say(k, kit_run(k, 0), TOKEN("half"));
+    hub_pass_on(&k->hub);
+    hub_close_slots(&k->hub, &anns);
+    assert_int_equal(again.left, 0);
+    hub_abandon(&k->hub);
+    assert_int_equal(again.left, 1);
+    kit_settle(k);
+    assert_true(hub_is_over(&k->hub));
+    client_free(c);
+    kit_crash(k);
+    c = client_new(k, "ann");
+    client_ask(c, "resume", "c", task, json(",'after':0"));
+    client_await(c, json("'planned':true"));
+    run_end(k, kit_run(k, 1), RUN_DONE, "");
+    client_free(c);
+}
+
 /* Tasks that wait for room among all hear of it. */
 static void test_a_notice_gets_the_room_of_what_moved(void **state)
 {
@@ -357,6 +401,8 @@ int main(void)
         HUB_TEST(test_what_lies_here_stays),
         HUB_TEST(test_slots_that_stay_after_all_go_on),
         HUB_TEST(test_a_gateway_that_passes_on_lets_tasks_run),
+        HUB_TEST(test_what_waits_in_a_slot_on_its_way_holds_no_stop),
+        HUB_TEST(test_what_runs_in_a_closed_slot_is_left_at_a_stop),
         HUB_TEST(test_a_notice_gets_the_room_of_what_moved),
         HUB_TEST(test_a_code_stays_as_long_as_it_is_good),
     };

@@ -1,4 +1,5 @@
-/* The reading of live tasks at a start, some of them at once. */
+/* The reading of live tasks at a start, some of them at once; and of slots that come, which wait
+ * for a store that several share. */
 #include "tests/support/hub_kit.h"
 
 #define TASKS 40 /* more than are read at once */
@@ -102,6 +103,253 @@ static void test_hub_restore_is_closed_while_it_reads(void **state)
     expect_orphans(k);
 }
 
+/* --- a store that several share --------------------------------------------------------------- */
+
+/* The hub of the next home, which has not begun to repair. */
+static void open_next_home(struct kit *k)
+{
+    kit_close_hub(k);
+    kit_open_hub(k);
+    k->hub.o.shared = true;
+    k->hub.open = (struct slots){0};
+}
+
+static void take_all_slots(struct kit *k, int64_t tenure, int *ret_status)
+{
+    struct slots all;
+    slots_add_all(&all);
+    *ret_status = 1;
+    hub_restore_slots(&k->hub, &all, tenure, "", kit_on_ready, ret_status);
+}
+
+static void fail_reads(unsigned first, unsigned times, enum store_error error)
+{
+    kit_fault.point = KIT_READ;
+    kit_fault.first = kit_passed[KIT_READ] + first;
+    kit_fault.times = times;
+    kit_fault.error = error;
+}
+
+#define FEW 3
+
+static void start_few(struct kit *k)
+{
+    for (int i = 0; i < FEW; i++) {
+        struct client *c = client_new(k, "ann");
+        snprintf(ids[i], sizeof ids[i], "%s", client_start(c, "c", "hi"));
+        run_say(k, kit_run(k, (size_t)i), json("{'event':'token','data':{'text':'half'}}"));
+        client_free(c);
+    }
+}
+
+static void expect_few_orphans(struct kit *k)
+{
+    struct client *c = client_new(k, "ann");
+    for (int i = 0; i < FEW; i++) {
+        client_ask(c, "task", "c", ids[i], "");
+        const char *record = client_await(c, json("'type':'task'"));
+        assert_non_null(strstr(record, json("'code':'orphaned'")));
+        assert_non_null(strstr(record, json("'output':'half'")));
+    }
+    client_free(c);
+}
+
+/* Whichever question comes when the server goes: those behind it fail as well, for some seconds. */
+static unsigned repair_over_an_outage(struct kit *k, unsigned first, enum store_error error)
+{
+    int status;
+    open_next_home(k);
+    unsigned before = kit_passed[KIT_READ];
+    fail_reads(first, 3, error);
+    take_all_slots(k, 10, &status);
+    kit_settle(k);
+    for (int i = 0; i < 10 && status == 1; i++)
+        kit_pass(k, 1000);
+    assert_int_equal(status, 0);
+    kit_fault.times = 0;
+    expect_few_orphans(k);
+    return kit_passed[KIT_READ] - before;
+}
+
+static void test_slots_wait_for_a_store_that_others_share(void **state)
+{
+    static const enum store_error errors[] = {STORE_IO, STORE_BUSY};
+    struct kit *k = *state;
+    unsigned asked = 1;
+    for (unsigned first = 1; first <= asked; first++) {
+        kit_free_all(k);
+        *state = k = kit_new();
+        start_few(k);
+        asked = repair_over_an_outage(k, first, errors[first % 2]);
+        asked -= FEW; /* the client's own questions */
+    }
+    assert_true(asked > 8 + 2 * FEW); /* the owners', and of each task its events and its inbox */
+}
+
+static void test_other_owners_are_served_meanwhile(void **state)
+{
+    struct kit *k = *state;
+    struct slots bobs = {0}, anns = {0};
+    int status = 1;
+    start_few(k);
+    open_next_home(k);
+    slots_add(&bobs, slot_of(STR("bob")));
+    slots_add(&anns, slot_of(STR("ann")));
+    hub_restore_slots(&k->hub, &bobs, 10, "", kit_on_ready, &status);
+    kit_settle(k);
+    assert_int_equal(status, 0);
+    struct client *bob = client_new(k, "bob");
+    const char *task = client_start(bob, "b", "hi");
+    status = 1;
+    fail_reads(1, 1000000, STORE_IO);
+    hub_restore_slots(&k->hub, &anns, 11, "", kit_on_ready, &status);
+    client_ask(bob, "resume", "b", task, "");
+    for (int i = 0; i < 100; i++)
+        kit_pass(k, 1000);
+    run_say(k, kit_run(k, FEW), json("{'event':'token','data':{'text':'on'}}"));
+    client_await(bob, json("'text':'on'"));
+    assert_int_equal(status, 1);
+    kit_fault.times = 0;
+    kit_pass(k, 1000);
+    assert_int_equal(status, 0);
+    run_end(k, kit_run(k, FEW), RUN_DONE, "");
+    client_await(bob, json("'event':'task.completed'"));
+    client_free(bob);
+    expect_few_orphans(k);
+}
+
+static void test_what_is_not_as_it_was_written_is_not_waited_for(void **state)
+{
+    struct kit *k = *state;
+    int status;
+    start_few(k);
+    open_next_home(k);
+    fail_reads(1, 1, STORE_CORRUPT);
+    take_all_slots(k, 10, &status);
+    kit_settle(k);
+    assert_int_equal(status, STORE_CORRUPT);
+}
+
+static void test_a_home_may_end_while_its_slots_wait(void **state)
+{
+    struct kit *k = *state;
+    int status;
+    start_few(k);
+    for (unsigned first = 1; first < 12; first++) {
+        open_next_home(k);
+        fail_reads(first, 1000000, STORE_IO);
+        take_all_slots(k, 10 + first, &status);
+        kit_settle(k);
+        assert_int_equal(status, 1);
+        kit_close_hub(k);
+        assert_int_equal(status, STORE_IO);
+        kit_fault.times = 0;
+        kit_open_hub(k);
+    }
+    open_next_home(k);
+    take_all_slots(k, 40, &status);
+    kit_settle(k);
+    assert_int_equal(status, 0);
+    expect_few_orphans(k);
+}
+
+static void expect_few_ends(struct kit *k)
+{
+    struct client *c = client_new(k, "ann");
+    for (int i = 0; i < FEW; i++) {
+        client_ask(c, "task", "c", ids[i], "");
+        const char *record = client_await(c, json("'type':'task'"));
+        assert_non_null(strstr(record, json("'status':'failed'")));
+        assert_non_null(strstr(record, json("'output':'half'")));
+        client_ask(c, "resume", "c", ids[i], json(",'after':0"));
+        client_await(c, json("'event':'task.failed'"));
+    }
+    client_free(c);
+}
+
+/* Nothing can be done for the slots that wait: the next process repairs them. */
+static void test_slots_that_wait_hold_no_stop(void **state)
+{
+    struct kit *k = *state;
+    int status;
+    start_few(k);
+    struct client *c = client_new(k, "ann");
+    client_say(c, json("{'type':'chat','conversation_id':'c','message':'next',"
+                       "'when_busy':'enqueue'}"));
+    client_free(c);
+    for (unsigned first = 1; first < 12; first++) {
+        open_next_home(k);
+        fail_reads(first, 1000000, STORE_IO);
+        take_all_slots(k, 10 + first, &status);
+        kit_settle(k);
+        hub_pass_on(&k->hub);
+        kit_pass(k, 1000);
+        hub_abandon(&k->hub);
+        kit_pass(k, 1000);
+        assert_int_equal(status, 1);
+        assert_true(hub_is_over(&k->hub));
+        kit_fault.times = 0;
+    }
+    kit_pass(k, 1000); /* the store is back before the process has ended */
+    assert_int_equal(status, 0);
+    assert_true(hub_is_over(&k->hub));
+    assert_int_equal(k->n_runs, FEW);
+}
+
+/* The repair's own batch is given up: nothing of it is on disk.  A task whose end was in it ends
+ * another time. */
+static void test_ends_that_were_given_up_come_later(void **state)
+{
+    struct kit *k = *state;
+    int status;
+    start_few(k);
+    open_next_home(k);
+    store_inline_fail_commits(k->inline_store, 1000000, STORE_IO);
+    take_all_slots(k, 10, &status);
+    kit_settle(k);
+    assert_int_equal(status, 1);
+    for (int i = 0; i < 100; i++) /* three times retry_ms */
+        kit_pass(k, 1000);
+    store_inline_fail_commits(k->inline_store, 0, STORE_IO);
+    for (int i = 0; i < 5; i++)
+        kit_pass(k, 1000);
+    assert_int_equal(status, 0);
+    expect_few_ends(k);
+    kit_crash(k);
+    expect_few_ends(k);
+}
+
+/* Of tasks that ended at once, more than a batch seals, before a crash. */
+static void test_seals_that_were_given_up_are_put_again(void **state)
+{
+    struct kit *k = *state;
+    int status;
+    start_tasks(k);
+    for (size_t i = 0; i < TASKS; i++)
+        kit_run(k, i)->events->on_end(kit_run(k, i)->task, RUN_DONE, STR(""));
+    k->bounded = true;
+    k->steps_left = 1;
+    kit_settle(k);
+    k->bounded = false;
+    open_next_home(k);
+    store_inline_fail_commits(k->inline_store, 1000000, STORE_IO);
+    take_all_slots(k, 10, &status);
+    for (int i = 0; i < 100; i++)
+        kit_pass(k, 1000);
+    assert_int_equal(status, 1);
+    store_inline_fail_commits(k->inline_store, 0, STORE_IO);
+    for (int i = 0; i < 5; i++)
+        kit_pass(k, 1000);
+    assert_int_equal(status, 0);
+    for (int i = 0; i < TASKS; i++) {
+        struct client *c = client_new(k, owner_of(i));
+        client_ask(c, "resume", "c", ids[i], json(",'after':0"));
+        client_await(c, json("'text':'half'"));
+        client_await(c, json("'event':'task.completed'"));
+        client_free(c);
+    }
+}
+
 #define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -110,6 +358,13 @@ int main(void)
         HUB_TEST(test_hub_restore_reads_tasks_side_by_side),
         HUB_TEST(test_hub_restore_that_fails_waits_for_what_it_asked),
         HUB_TEST(test_hub_restore_is_closed_while_it_reads),
+        HUB_TEST(test_slots_wait_for_a_store_that_others_share),
+        HUB_TEST(test_other_owners_are_served_meanwhile),
+        HUB_TEST(test_what_is_not_as_it_was_written_is_not_waited_for),
+        HUB_TEST(test_a_home_may_end_while_its_slots_wait),
+        HUB_TEST(test_slots_that_wait_hold_no_stop),
+        HUB_TEST(test_ends_that_were_given_up_come_later),
+        HUB_TEST(test_seals_that_were_given_up_are_put_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
