@@ -71,7 +71,7 @@ void clients_watch(int fd, uint32_t tag);
 void clients_turn(int timeout_ms);
 
 int64_t now_ns(void);
-int64_t wall_ms(void);
+double wall_ms(void);
 void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 /* The string after "name":" in line, cut at size; false when there is none. */
 bool text_field(const char *line, const char *name, char *ret, size_t size);

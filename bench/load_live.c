@@ -215,6 +215,8 @@ void run_turns(void)
 
 /* --- latency ---------------------------------------------------------------------------------- */
 
+#define TS_CUT_MS 0.5 /* what an event's ts lacks, on average: it is in whole ms */
+
 static struct samples took;
 static int64_t count_from_ms;
 static uint64_t n_counted;
@@ -222,13 +224,13 @@ static uint64_t n_counted;
 static void latency_event(struct client *c, const struct event *e)
 {
     (void)c;
-    int64_t now = wall_ms();
+    double now = wall_ms();
     if (e->is_terminal)
         die("task %s ended", c->task_id);
     if (!e->is_token || !count_from_ms || e->ts < count_from_ms)
         return;
     n_counted++;
-    sample(&took, (double)(now - e->ts));
+    sample(&took, now - (double)e->ts - TS_CUT_MS);
 }
 
 static void follow_line(struct client *c, const char *line)
@@ -274,13 +276,13 @@ void run_latency(void)
     load_wait(&n_started, (uint64_t)options.tasks + (options.idle > 0), "tasks");
     load_rest(1000);
     int64_t begun = now_ns();
-    count_from_ms = wall_ms();
+    count_from_ms = (int64_t)wall_ms();
     double cpu = load_server_cpu();
     load_rest((int)options.seconds * 1000);
     cpu = load_server_cpu() - cpu;
     double s = (double)(now_ns() - begun) / 1e9;
-    printf("{\"seconds\":%.3f,\"cpu_s\":%.3f,\"events\":%llu,\"events_s\":%.0f,\"p50_ms\":%.0f,"
-           "\"p90_ms\":%.0f,\"p99_ms\":%.0f,\"p999_ms\":%.0f,\"max_ms\":%.0f}\n",
+    printf("{\"seconds\":%.3f,\"cpu_s\":%.3f,\"events\":%llu,\"events_s\":%.0f,\"p50_ms\":%.2f,"
+           "\"p90_ms\":%.2f,\"p99_ms\":%.2f,\"p999_ms\":%.2f,\"max_ms\":%.2f}\n",
            s, cpu, (unsigned long long)n_counted, (double)n_counted / s, percentile(&took, 50),
            percentile(&took, 90), percentile(&took, 99), percentile(&took, 99.9),
            percentile(&took, 100));

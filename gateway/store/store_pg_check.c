@@ -19,6 +19,9 @@ static const char *const of_server[] = {
     "'synchronous_standby_names'), ''), 'none: a failover may lose what was acknowledged')",
     "SELECT '!autovacuum is off: dead rows of the journal stay' "
     "WHERE current_setting('autovacuum') <> 'on'",
+    "SELECT 'min_wal_size is ' || current_setting('min_wal_size') || ': after a quiet time commits "
+    "wait for each new file of the log' "
+    "WHERE pg_size_bytes(current_setting('min_wal_size')) < pg_size_bytes('1GB')",
     "SELECT '!' || n_dead_tup || ' dead rows of ' || relname || ' wait for a vacuum' "
     "FROM pg_stat_user_tables WHERE schemaname = current_schema() AND "
     "n_dead_tup > 200000 + n_live_tup",

@@ -253,6 +253,10 @@ def test_doctor_looks_at_the_server_and_at_what_is_on_it(server, folder):
         assert code == 0, said
         assert "PostgreSQL 1" in said and 'gateway "one" has it' in said and "1 tasks" in said
         assert "synchronous standbys: none" in said
+        assert "min_wal_size is 80MB: after a quiet time" in said  # PostgreSQL's own default
+        server.set("min_wal_size", "1GB")
+        wait_until(lambda: "min_wal_size" not in doctor(gateway)[1], "doctor's word on the log")
+        server.sql("ALTER SYSTEM RESET min_wal_size")
         server.sql("ALTER SYSTEM SET autovacuum = off")
         server.sql("SELECT pg_reload_conf()")
         wait_until(lambda: "WRONG autovacuum is off" in doctor(gateway)[1], "doctor's finding")
