@@ -200,15 +200,17 @@ static void collect(struct journal *j)
     }
 }
 
-/* On a busy loop there would be many small commits, which cost more than they bring. */
+/* On a busy loop there would be many small commits, which cost more than they bring.  Where turns
+ * are long they mostly send, and two events to one subscriber are sent as cheaply as one. */
 static bool waits_for_company(const struct journal *j, bool busy)
 {
-    return busy && j->clock->now_ms - j->submitted_at < BATCH_PACE_MS &&
-           j->pending_bytes < JOURNAL_FULL_BYTES / 4;
+    bool soon = j->clock->now_ms - j->submitted_at < BATCH_PACE_MS || j->n_turns < BATCH_TURNS;
+    return busy && soon && j->pending_bytes < JOURNAL_FULL_BYTES / 2;
 }
 
 void journal_submit(struct journal *j, bool busy)
 {
+    j->n_turns++;
     bool probes = j->failing; /* only a commit that succeeds shows that the store is back */
     if (j->flying || j->fenced || timer_is_armed(&j->retry))
         return;
@@ -226,6 +228,7 @@ void journal_submit(struct journal *j, bool busy)
     j->flying_bytes = j->pending_bytes;
     list_splice(&j->flying_waiters, &j->building_waiters);
     j->submitted_at = j->clock->now_ms;
+    j->n_turns = 0;
     journal_commit(j);
 }
 

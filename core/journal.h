@@ -30,7 +30,8 @@
 #define SEALS_PER_COMMIT 4  /* at least; more when the batch brings more bytes than these */
 #define TAIL_AGE_MS 60000   /* a tail older than this is sealed, so that it pins nothing */
 #define LATE_COMMIT_MS 4000 /* longer than a store waits for a lock (3 s): it hangs */
-#define BATCH_PACE_MS 16    /* on a busy loop: how long a batch waits for more changes */
+#define BATCH_PACE_MS 16    /* on a busy loop: how long a batch waits for more changes, */
+#define BATCH_TURNS 2       /* and for how many turns at least */
 
 /* The kind of a batch's contents, for the operator; a batch may have several. */
 enum operation {
@@ -83,6 +84,7 @@ struct journal {
     uint64_t n_unknown;                /* answers that left it open whether a batch was committed */
     uint64_t n_failures[N_OPERATIONS]; /* failed commits, by their contents */
     msec_t submitted_at;
+    unsigned n_turns;             /* since then */
     struct histogram commit_time; /* from submitted to committed, failures included */
 };
 
@@ -109,7 +111,7 @@ static inline bool journal_is_idle(const struct journal *j)
     return !j->flying && !j->building && list_is_empty(&j->dirty);
 }
 /* Once a turn: submits the next batch when none is in flight. busy: the next turn comes at once, so
- * a batch may wait for more changes, up to BATCH_PACE_MS after the last one. */
+ * a batch may wait for more changes, up to BATCH_PACE_MS and BATCH_TURNS after the last one. */
 void journal_submit(struct journal *j, bool busy);
 
 #endif

@@ -228,6 +228,12 @@ static int checkpointer_open(struct store_sqlite *s)
     return status == STORE_OK ? sql_conn_exec(&s->checkpointer, "PRAGMA user_version") : status;
 }
 
+static int writer_gather(struct store_sqlite *s)
+{
+    int rc = wal_gather_attach(&s->gather, s->writer.db);
+    return rc == SQLITE_OK ? STORE_OK : sql_conn_failed(&s->writer, rc);
+}
+
 static int database_open(struct store_sqlite *s, bool power, char *ret_error)
 {
     int status = sql_conn_open(&s->writer, s->path, false);
@@ -244,6 +250,8 @@ static int database_open(struct store_sqlite *s, bool power, char *ret_error)
         status = sqlite_journal_open(&s->journal, &s->writer);
     if (status == STORE_OK)
         status = checkpointer_open(s);
+    if (status == STORE_OK)
+        status = writer_gather(s);
     if (status < 0 && !ret_error[0])
         snprintf(ret_error, STORE_ERROR_TEXT, "cannot open %.100s: %.140s", s->path,
                  s->writer.error[0] ? s->writer.error : "the journal cannot be read");

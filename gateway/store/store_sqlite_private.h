@@ -17,6 +17,7 @@
 #include "gateway/store/message_tree.h"
 #include "gateway/store/store_lock.h"
 #include "gateway/store/store_sqlite.h"
+#include "gateway/store/wal_gather.h"
 
 /* --- connections ------------------------------------------------------------------------------ */
 
@@ -299,6 +300,7 @@ enum checkpoint { CHECKPOINT_NONE, CHECKPOINT_ASKED, CHECKPOINT_READY, CHECKPOIN
 
 struct store_sqlite {
     struct sql_conn writer;
+    struct wal_gather gather; /* the writer's */
     struct sqlite_journal journal;
     struct store_start marks, new_marks; /* as committed; as in the current transaction */
     bool deletes;                        /* the current transaction deletes tasks */

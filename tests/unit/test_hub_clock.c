@@ -13,9 +13,16 @@ static void test_hub_busy_loop_commits_once_a_pace(void **state)
         msec_t later; /* than the last batch */
         bool busy, submits;
     } turns[] = {
-        {BATCH_PACE_MS, true, true},      {0, true, false}, {BATCH_PACE_MS - 1, true, false},
-        {BATCH_PACE_MS - 1, false, true}, {0, false, true}, {BATCH_PACE_MS - 1, true, false},
         {BATCH_PACE_MS, true, true},
+        {0, true, false},
+        {BATCH_PACE_MS - 1, true, false},
+        {BATCH_PACE_MS - 1, false, true},
+        {0, false, true},
+        {BATCH_PACE_MS - 1, true, false},
+        {BATCH_PACE_MS, true, true},
+        {9 * BATCH_PACE_MS, true, false}, /* its first turn */
+        {9 * BATCH_PACE_MS, true, true},
+        {9 * BATCH_PACE_MS, false, true},
     };
     struct kit *k = *state;
     struct client *c = client_new(k, "ann");
