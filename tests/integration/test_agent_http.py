@@ -25,13 +25,6 @@ def certificate(folder):
 
 
 @pytest.fixture(scope="module")
-def server():
-    running = ModelServer()
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
 def tls(tmp_path_factory):
     key, cert = certificate(tmp_path_factory.mktemp("tls"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -15,11 +15,7 @@ from holdfast import Client, ids, new_id
 NO = "the user did not approve the call"
 
 
-@pytest.fixture(scope="module")
-def model():
-    server = commands.model()
-    yield server
-    server.close()
+model = commands.served
 
 
 @pytest.fixture(scope="module")

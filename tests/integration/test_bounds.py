@@ -19,11 +19,7 @@ SMALL = {"memory_mib": 128, "file_mib": 1, "cpu_s": 1, "tmp_mib": 1, "workdir_mi
 TAKE = "python3 -c 'x = bytearray({} << 20); print(len(x) >> 20)' 2>&1 | tail -1"
 
 
-@pytest.fixture(scope="module")
-def model():
-    server = commands.model()
-    yield server
-    server.close()
+model = commands.served
 
 
 @pytest.fixture(scope="module", params=[pytest.param("bubblewrap", marks=confined), "none"])

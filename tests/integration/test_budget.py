@@ -8,14 +8,7 @@ import pytest
 import model_server as m
 from gateway import Gateway
 from holdfast import ids
-from model_server import ModelServer, reply
-
-
-@pytest.fixture(scope="module")
-def server():
-    running = ModelServer()
-    yield running
-    running.close()
+from model_server import reply
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from gateway import Gateway, free_port, script_agent, wait_until
 from holdfast import Client, ids, names, new_id
-from model_server import CLOSE, DONE, ModelServer, data, head
+from model_server import CLOSE, DONE, data, head
 from workers import Worker
 from workers import config as worker_config
 
@@ -18,13 +18,6 @@ def call(call_id):
 
 def result(**usage):
     return {"result": {"usage": usage}}
-
-
-@pytest.fixture(scope="module")
-def server():
-    running = ModelServer()
-    yield running
-    running.close()
 
 
 @pytest.fixture(scope="module")

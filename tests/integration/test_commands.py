@@ -16,11 +16,7 @@ MIB = 1 << 20
 BAD = "\ufffd"
 
 
-@pytest.fixture(scope="module")
-def model():
-    server = commands.model()
-    yield server
-    server.close()
+model = commands.served
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,6 @@ from model_server import CLOSE, DONE, ModelServer, answer, call, finish, head, r
 
 
 @pytest.fixture(scope="module")
-def model():
-    running = ModelServer()
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
 def web():
     """A web server at an address that is allowed."""
     running = ModelServer("127.0.0.2")

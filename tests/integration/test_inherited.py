@@ -19,11 +19,7 @@ from holdfast import Client, new_id
 OF_THE_C_LIBRARY = 0b11 << 31  # signals 32 and 33: no program can set them, whatever this one was started with
 
 
-@pytest.fixture(scope="module")
-def model():
-    server = commands.model()
-    yield server
-    server.close()
+model = commands.served
 
 
 class Started(Gateway):

@@ -10,7 +10,7 @@ import pytest
 
 from gateway import Gateway, wait_until
 from holdfast import ids, text_of
-from model_server import CLOSE, ModelServer, head
+from model_server import CLOSE, head
 from peers import TESTS
 
 THREAD = "0a1b2c3d-0000-4000-8000-000000000001"
@@ -38,13 +38,6 @@ def cut(*steps):
 def body(value, status=200):
     return [head(status, "application/json", Content_Length=len(json.dumps(value))),
             json.dumps(value).encode(), CLOSE]
-
-
-@pytest.fixture(scope="module")
-def server():
-    running = ModelServer()
-    yield running
-    running.close()
 
 
 @pytest.fixture(scope="module")

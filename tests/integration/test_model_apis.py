@@ -7,17 +7,10 @@ import pytest
 import model_server as m
 from gateway import Gateway
 from holdfast import text_of
-from model_server import ModelServer, reply
+from model_server import reply
 
 ENCRYPTED = "gAAAAABo\\u002bW\\/=="  # as it came, escapes and all
 SIGNATURE = "EqQBCgIYAhIM+/=="
-
-
-@pytest.fixture(scope="module")
-def server():
-    running = ModelServer()
-    yield running
-    running.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Why a model failed, told so that a program can act on it; what its server said; the model that is tried next."""
 
+import contextlib
 import json
 import threading
 
@@ -12,17 +13,9 @@ from model_server import DONE, RESET, ModelServer, answer, call, finish, reply, 
 
 
 @pytest.fixture(scope="module")
-def server():
-    running = ModelServer()
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
 def second():
-    running = ModelServer()
-    yield running
-    running.close()
+    with contextlib.closing(ModelServer()) as running:
+        yield running
 
 
 def config_of(server, second, **more):

@@ -17,7 +17,7 @@ from files import Owner
 from gateway import WAIT_S, Gateway, wait_until
 from holdfast import new_id
 from mcp_kit import scripted
-from model_server import ModelServer, reply
+from model_server import reply
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 500  # 128 KB
 PDF = b"%PDF-1.7\n" + bytes(range(200))
@@ -34,13 +34,6 @@ def api_of(request):
 
 def answers(request):
     return reply(json.dumps(WHOLE[api_of(request)]).encode(), content_type="application/json")
-
-
-@pytest.fixture(scope="module")
-def server():
-    running = ModelServer()
-    yield running
-    running.close()
 
 
 @pytest.fixture(scope="module")

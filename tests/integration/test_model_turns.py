@@ -12,14 +12,7 @@ import pytest
 import model_server as m
 from gateway import Gateway, wait_until
 from holdfast import ids, names, new_id, text_of
-from model_server import DONE, ModelServer, answer, call, finish, reply, text
-
-
-@pytest.fixture(scope="module")
-def server():
-    running = ModelServer()
-    yield running
-    running.close()
+from model_server import DONE, answer, call, finish, reply, text
 
 
 @pytest.fixture(scope="module")

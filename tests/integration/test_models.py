@@ -9,14 +9,7 @@ import pytest
 import model_server as m
 from gateway import Gateway, wait_until
 from holdfast import Client, names, text_of
-from model_server import DONE, RESET, ModelServer, answer, call, finish, reply, text
-
-
-@pytest.fixture(scope="module")
-def server():
-    running = ModelServer()
-    yield running
-    running.close()
+from model_server import DONE, RESET, answer, call, finish, reply, text
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,7 @@ from holdfast import Client, ids, new_id
 TAIL = 2000  # characters of output in a notice
 
 
-@pytest.fixture(scope="module")
-def model():
-    server = commands.model()
-    yield server
-    server.close()
+model = commands.served
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,12 @@ import yaml
 
 from gateway import BINARY, WAIT_S, Gateway, free_port, wait_until
 from holdfast import Client, Refused, ids, new_id, program
+from test_artefacts import NODE
 from test_http_api import Api, sse
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
+ENVOY = ROOT / "tests/packaging/tools/envoy.mjs"
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
@@ -208,6 +210,22 @@ def test_time_outs_are_longer_than_the_heartbeat_and_shorter_than_our_patience(n
         assert found and max(found) <= 120, "the gateway keeps an idle connection for 130 s"
     if name.endswith((".yml", ".yaml")):
         assert yaml.safe_load(site)
+
+
+@pytest.mark.skipif(not (ENVOY.parent / "node_modules").exists(), reason="Envoy's definitions are not installed")
+def test_envoys_file_is_of_its_api(tmp_path):
+    """Debian has no Envoy: its file is held against its API's own definitions."""
+    def wrong(text):
+        (tmp_path / "envoy.json").write_text(json.dumps(yaml.safe_load(text)))
+        return subprocess.run([NODE, ENVOY, tmp_path / "envoy.json"], capture_output=True, text=True, check=False).stderr
+
+    text = (ROOT / "packaging/proxies/envoy.yaml").read_text()
+    assert wrong(text) == ""
+    for old, new, said in (("num_retries", "retries", "retry_policy.retries: unknown"),
+                           ("connect_timeout: 5s", "connect_timeout: 5", "connect_timeout: no Duration"),
+                           ("UNESCAPE_AND_REDIRECT", "UNESCAPE", "action: no PathWithEscapedSlashesAction"),
+                           ("connect_timeout: 5s", "http_protocol_options: {}", "http_protocol_options: deprecated")):
+        assert old in text and said in wrong(text.replace(old, new))
 
 
 def test_drain_behind_it_is_announced_and_the_next_start_serves_the_rest(proxied):

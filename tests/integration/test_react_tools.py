@@ -7,16 +7,9 @@ import pytest
 import model_server as m
 from gateway import Gateway, script_agent
 from holdfast import ids, names, program
-from model_server import DONE, ModelServer, answer, call, finish, reply
+from model_server import DONE, answer, call, finish, reply
 
 TOOLS = ["calculator", "spawn_task", "cancel_task", "send_message", "ask_user"]
-
-
-@pytest.fixture(scope="module")
-def server():
-    running = ModelServer()
-    yield running
-    running.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Agents of kind http with a form whose tasks go on over a restart of the gateway, against the protocols' own libraries
 and a LangGraph server's recorded streams."""
 
+import contextlib
 import json
 import threading
 
@@ -26,9 +27,8 @@ def peer():
 
 @pytest.fixture(scope="module")
 def langgraph():
-    running = ModelServer()
-    yield running
-    running.close()
+    with contextlib.closing(ModelServer()) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

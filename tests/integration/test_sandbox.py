@@ -29,11 +29,7 @@ confined = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 SANDBOX = {"sandbox": "bubblewrap", "approved": ["*"]}
 
 
-@pytest.fixture(scope="module")
-def model():
-    server = commands.model()
-    yield server
-    server.close()
+model = commands.served
 
 
 @pytest.fixture(scope="module")

@@ -7,18 +7,11 @@ import pytest
 import model_server as m
 from gateway import Gateway, script_agent
 from holdfast import text_of
-from model_server import ModelServer, reply
+from model_server import reply
 
 ENV_KEY, MODEL_KEY, HEADER = "sk-env-0123456789", "sk-model-0123456789", "header/secret+0123456789"
 SIGNS, SIGNS_TOO = "hook-secret-0123456789012345", "aG9vay1zZWNyZXQtYXMtYmFzZTY0LTAxMjM0NTY3ODk="
 WORKS = "worker-secret-0123456789"
-
-
-@pytest.fixture(scope="module")
-def server():
-    running = ModelServer()
-    yield running
-    running.close()
 
 
 @pytest.fixture(scope="module")

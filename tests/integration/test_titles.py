@@ -7,14 +7,7 @@ import pytest
 import model_server as m
 from gateway import Gateway, wait_until
 from holdfast import Client, new_id
-from model_server import DONE, ModelServer, answer, finish, reply, text
-
-
-@pytest.fixture(scope="module")
-def server():
-    running = ModelServer()
-    yield running
-    running.close()
+from model_server import DONE, answer, finish, reply, text
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,7 @@ from holdfast import Client
 FILLER = "yes 'nothing to see in this line' | head -c"
 
 
-@pytest.fixture(scope="module")
-def model():
-    server = commands.model()
-    yield server
-    server.close()
+model = commands.served
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,11 @@ the session_id of the newest process.  After the last turn, and to anything else
 answers in a few words.  Each test sees the tools' results, and the model's input.
 """
 
+import contextlib
 import json
 import re
+
+import pytest
 
 from gateway import merged, wait_until
 from holdfast import new_id
@@ -44,6 +47,13 @@ def model():
     server = ModelServer()
     server.script = _think
     return server
+
+
+@pytest.fixture(name="model", scope="module")
+def served():
+    """The file's own: model = commands.served"""
+    with contextlib.closing(model()) as server:
+        yield server
 
 
 def config(server, terminal=None, **more):

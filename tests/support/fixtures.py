@@ -1,5 +1,7 @@
 """Fixtures of all Python tests: one gateway for each file, clients that are closed at the end."""
 
+import contextlib
+
 import pytest
 
 import elsewhere
@@ -47,9 +49,14 @@ def client(clients):
 @pytest.fixture(scope="module")
 def model():
     """The server of a scripted model."""
-    running = ModelServer()
-    yield running
-    running.close()
+    with contextlib.closing(ModelServer()) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(model):
+    """The same, where agents may be served too."""
+    return model
 
 
 @pytest.fixture(scope="module")
