@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/notice.h"
+#include "proto/parts.h"
 
 static struct task *task_alloc(struct hub *h, struct conversation *c, struct owner *quota,
                                const struct task_record *rec)
@@ -89,15 +90,15 @@ static void put_task_answer(struct task *t, struct str content, bool partial)
                      PLACE_ANSWER);
 }
 
-/* The title of a conversation that begins with this task; STR_NULL when it gives none. */
-static struct str title_by(const struct task *t)
+/* Appends the title of a conversation that begins with this task; nothing when it gives none. */
+static void put_title(const struct task *t, struct buf *out)
 {
-    static const enum task_field by[] = {FIELD_name, FIELD_description, FIELD_input};
-    struct str title = task_type(t) == TYPE_CHAT ? task_field(t, FIELD_input) : STR_NULL;
-    for (size_t i = 0; task_type(t) == TYPE_BACKGROUND && i < countof(by) && !title.n; i++)
-        title = task_field(t, by[i]);
-    title.n = utf8_chars(title, AUTO_TITLE_CHARS);
-    return title;
+    static const enum task_field by[] = {FIELD_name, FIELD_description};
+    bool asks = task_type(t) == TYPE_CHAT || task_type(t) == TYPE_BACKGROUND;
+    for (size_t i = 0; task_type(t) == TYPE_BACKGROUND && i < countof(by) && !out->len; i++)
+        parts_put_title(task_field(t, by[i]), STR_NULL, out);
+    if (asks && out->len == 0)
+        parts_put_title(task_field(t, FIELD_input), task_field(t, FIELD_parts), out);
 }
 
 /* A chat sets the conversation's agent, and ends a row of turns that nobody asked for. */
@@ -105,6 +106,9 @@ static void touch_conversation(struct task *t, bool is_new, bool unlisted)
 {
     bool chats = is_new && task_type(t) == TYPE_CHAT;
     bool notices = is_new && task_type(t) == TYPE_NOTICE;
+    struct buf title = {0};
+    if (is_new)
+        put_title(t, &title);
     t->conversation->refs++;
     journal_put(&t->hub->journal,
                 &(struct op){.kind = OP_CONVERSATION,
@@ -112,13 +116,14 @@ static void touch_conversation(struct task *t, bool is_new, bool unlisted)
                              .ref = t->conversation,
                              .owner = task_owner(t),
                              .conversation_id = task_conversation_id(t),
-                             .title = is_new ? title_by(t) : STR_NULL,
+                             .title = title.len ? buf_str(&title) : STR_NULL,
                              .agent = chats ? task_field(t, FIELD_agent) : STR_NULL,
                              .turns = chats     ? TURNS_RESET
                                       : notices ? TURNS_ADD
                                                 : TURNS_KEEP,
                              .unlisted = unlisted,
                              .at = t->hub->clock.wall_ms});
+    buf_done(&title);
 }
 
 static void put_request_key(struct task *t, struct str key)

@@ -1,6 +1,8 @@
 #include "proto/parts.h"
 
 #include "proto/file_head.h"
+#include "proto/limits.h"
+#include "proto/str.h"
 #include "proto/utf8.h"
 
 #define FILE_PART "{\"type\":\"file\""
@@ -184,6 +186,36 @@ bool parts_are_plain(const struct js_doc *doc, uint32_t node)
 bool parts_have_file(struct str parts)
 {
     return parts.n > 0 && memmem(parts.p, parts.n, FILE_PART, sizeof FILE_PART - 1);
+}
+
+static void parts_put_name(struct str parts, struct buf *out)
+{
+    struct js_doc doc = {0};
+    bool is_read = parts_have_file(parts) && js_parse(&doc, parts.p, parts.n, JS_OURS);
+    for (uint32_t i = is_read ? js_first(&doc, 0) : 0, name; is_read && i < js_end(&doc, 0);
+         i = js_next(&doc, i)) {
+        name = js_get(&doc, i, "name");
+        if (name && js_type(&doc, name) == JS_STRING) {
+            js_value(&doc, name, out);
+            break;
+        }
+    }
+    js_done(&doc);
+}
+
+void parts_put_title(struct str text, struct str parts, struct buf *out)
+{
+    struct buf name = {0};
+    struct str title = text;
+    while (title.n > 0 && (unsigned char)title.p[0] <= ' ')
+        title = str_from(title, 1);
+    if (title.n == 0 && parts.n > 0) {
+        parts_put_name(parts, &name);
+        title = buf_str(&name);
+    }
+    title.n = utf8_chars(title, AUTO_TITLE_CHARS);
+    buf_putstr(out, title);
+    buf_done(&name);
 }
 
 struct str part_file_id(const struct js_doc *doc, uint32_t part, struct buf *scratch)

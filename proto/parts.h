@@ -26,6 +26,9 @@ bool parts_are_plain(const struct js_doc *doc, uint32_t node);
 
 /* Whether there is a file among parts in our form. */
 bool parts_have_file(struct str parts);
+/* Appends the title that a message, with its parts in our form, gives its conversation: the first
+ * AUTO_TITLE_CHARS of its text, from its first word on, else of the name of its first file. */
+void parts_put_title(struct str text, struct str parts, struct buf *out);
 /* Whether two messages in parts say the same; the docs are scratch. */
 bool parts_equal(struct js_doc *a, struct js_doc *b, struct str x, struct str y);
 /* The id of a part's file, NULL for none; appends it to scratch. */

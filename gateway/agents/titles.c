@@ -10,6 +10,7 @@
 #include "gateway/base/log.h"
 #include "gateway/models/model_stats.h"
 #include "proto/limits.h"
+#include "proto/parts.h"
 #include "proto/str.h"
 #include "proto/utf8.h"
 
@@ -289,9 +290,11 @@ static bool is_first_turn(const struct title *t, const struct answer *answer)
     if (answer->n_messages < 2)
         return false;
     const struct message_record *question = &answer->messages[0];
-    struct str title = question->content;
-    title.n = utf8_chars(title, AUTO_TITLE_CHARS);
-    return !question->parent_id.p && str_eq(str_of(t->from), title);
+    struct buf title = {0};
+    parts_put_title(question->content, question->parts, &title);
+    bool is_same = str_eq(str_of(t->from), buf_str(&title));
+    buf_done(&title);
+    return !question->parent_id.p && is_same;
 }
 
 static void on_turn(void *arg, int status, struct answer *answer)

@@ -92,6 +92,7 @@ test("it shows who is connected and what runs, and its buttons are orders", asyn
   await says(page, "It stops");
   assert.match((await ann.rest).text, /event: task\.cancelled|"status":"cancelled"/);
   await task.waitFor({ state: "detached" });
+  await page.waitForSelector("[aria-label=Tasks]:focus"); // its button had the focus
   await rowOf(page, "connections", bob.owner).getByRole("button", { name: "Kick" }).click();
   await says(page, `${bob.owner} is disconnected`);
   assert.ok((await bob.rest).error); // a cut, no clean end: the task runs on

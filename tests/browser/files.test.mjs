@@ -85,6 +85,28 @@ scene("files are pasted, dropped and removed; alone they are a message, and an e
   edited.exit();
 });
 
+scene("a file that is pasted while nothing is written goes to the field, too", async (its) => {
+  const chat = await its.chat();
+  const { page } = chat;
+  await chat.waitForState("live");
+  const paste = (where) =>
+    page.evaluate((where) => {
+      const clipboardData = new DataTransfer();
+      clipboardData.items.add(new File(["depths"], "depths.txt", { type: "text/plain" }));
+      const target = document.querySelector(where);
+      target.focus();
+      target.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+    }, where);
+  await paste("#search"); // what is pasted into another field is that field's
+  await paste("#thread");
+  await page.waitForSelector("#composer .file[data-state=there]");
+  assert.equal(await page.locator("#composer .file").count(), 1);
+  await page.waitForSelector("#message:focus");
+  await paste("#message");
+  await page.waitForSelector("#composer .file >> nth=1");
+  assert.equal(await page.locator("#composer .file").count(), 2);
+});
+
 scene("files at the field are kept over a reload, also one that is on its way", async (its) => {
   const chat = await its.chat();
   const { page } = chat;

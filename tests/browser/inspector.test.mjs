@@ -76,6 +76,8 @@ scene("the connection is seen: its states, frames both ways, cursors, latency", 
   await its.network.cut();
   await page.waitForSelector(".frames tr[data-way=state] td:text-is('waiting')");
   assert.match(await chat.textOf("[data-fact=Trouble] dd"), /1006/);
+  const told = await page.locator(".frames tr[data-way=state] .gist").allTextContents();
+  assert.ok(told.some((text) => /^waiting, again in \d+ ms: /.test(text)), told.join("\n"));
   await its.network.restore();
   await page.waitForFunction(() => document.querySelector("[data-fact=State] dd").textContent === "live");
   await page.selectOption(".frames select", "out");

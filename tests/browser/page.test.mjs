@@ -351,6 +351,9 @@ scene("name, mark and colour of the page are the operator's, light and dark, und
   await page.fill("#message", "How deep?");
   await page.waitForSelector("#send:enabled");
   assert.equal(await page.evaluate(() => getComputedStyle(document.querySelector("#send")).backgroundColor), "rgb(122, 31, 92)");
+  const inspector = await its.chat({ file: "inspector.html", profile });
+  await inspector.page.waitForFunction(() => document.title === "Stream inspector – Reef");
+  await inspector.page.waitForFunction(() => document.querySelector("img.own-mark")?.naturalWidth > 0);
   const dressed = await its.chat({ profile: await its.profile(looks) });
   await dressed.ask("How deep is the sea?");
   const puppet = await its.stage.puppet();

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { scene } from "./support/scene.mjs";
 import { states } from "./support/states.mjs";
-import { tokenOf } from "./support/tokens.mjs";
+import { authWith, tokenOf } from "./support/tokens.mjs";
 
 /** The texts of these elements, in the order in which they stand on the page. */
 const order = (chat, selector) =>
@@ -202,12 +202,38 @@ scene("Esc closes what is open before it stops anything", async (its) => {
   await chat.waitForStatus("completed");
 });
 
-scene("the last question comes back by arrow up", async (its) => {
+scene("arrow up in the empty field edits the last question in its place", async (its) => {
+  const { chat, puppet } = await its.asked();
+  const { page } = chat;
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await page.fill("#message", "a draft");
+  await page.press("#message", "ArrowUp");
+  assert.equal(await page.locator(".editor").count(), 0);
+  await page.fill("#message", "");
+  await page.press("#message", "ArrowUp");
+  assert.equal(await page.inputValue(".editor textarea"), "How deep is the sea?");
+  assert.equal(await page.inputValue("#message"), "");
+  await page.fill(".editor textarea", "How wide is the sea?");
+  await page.keyboard.press("Enter");
+  const edited = await its.stage.puppet();
+  assert.equal(edited.run.input, "How wide is the sea?");
+  assert.deepEqual(edited.run.history, []);
+  edited.exit();
+  await chat.waitForText("2/2", ".of-asked .versions");
+  assert.equal(await page.locator(".turn").count(), 1);
+});
+
+scene("of a question that cannot be edited yet, arrow up brings the text", async (its) => {
   const { chat, puppet } = await its.asked();
   puppet.exit();
   await chat.waitForStatus("completed");
+  await its.network.cut();
+  await chat.waitForState("waiting", "offline");
+  await chat.ask("And the moon?");
+  await chat.page.waitForSelector(".asked:text-is('And the moon?')");
   await chat.page.press("#message", "ArrowUp");
-  assert.equal(await chat.page.inputValue("#message"), "How deep is the sea?");
+  assert.equal(await chat.page.inputValue("#message"), "And the moon?");
 });
 
 scene("an answer is made again, a question is edited in its place, and arrows lead to what was there", async (its) => {
@@ -300,6 +326,33 @@ scene("conversations stand below their days, and an answer says who gave it, whe
   assert.equal(await tomorrow.textOf("#conversations .day"), "Yesterday");
 });
 
+scene("an answer says which agent gave it, also where there is one only", async (its) => {
+  its.gateway.config.agents.pop();
+  await its.reconfigure({});
+  const { chat, puppet } = await its.asked();
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await chat.page.waitForSelector(".turn .took");
+  assert.equal((await chat.textOf(".turn .took")).split(" · ")[0], "puppet");
+});
+
+scene("a conversation that begins with a file alone has its name, and one that begins with blanks its first words", async (its) => {
+  const chat = await its.chat();
+  await chat.waitForState("live");
+  const buffer = Buffer.from("depth;temperature\n");
+  await chat.page.setInputFiles("#composer input[type=file]", [{ name: "soundings.csv", mimeType: "text/csv", buffer }]);
+  await chat.page.waitForSelector("#composer .file[data-state=there]");
+  await chat.page.press("#message", "Enter");
+  (await its.stage.puppet()).exit();
+  await chat.waitForText("soundings.csv", "#title");
+  await chat.waitForText("soundings.csv", "#conversations .title");
+  await chat.page.click("#new");
+  await chat.ask(`${" ".repeat(90)}How deep?`);
+  (await its.stage.puppet()).exit();
+  await chat.waitForStatus("completed");
+  await chat.waitForText("How deep?", "#conversations li:has(a[aria-current]) .title");
+});
+
 scene("a question is Markdown, a tool that waits for approval says so, and the time is counted down", async (its) => {
   const { chat, puppet } = await its.asked({ said: [] });
   const given = { command: "rm -rf *old*" };
@@ -379,6 +432,21 @@ scene("an empty conversation suggests what its agent suggests, and nothing else"
   puppet.exit();
 });
 
+scene("suggestions are those of the agent that is chosen, which is asked", async (its) => {
+  const [puppet, slow] = its.gateway.config.agents;
+  Object.assign(puppet, { examples: ["How deep is the sea?"], description: "Knows the sea." });
+  its.gateway.config.agents = [{ ...slow, examples: ["3 10"], description: "Counts." }, { ...puppet, default: false }];
+  its.gateway.config.agents[0].default = true;
+  await its.reconfigure({});
+  const chat = await its.chat();
+  await chat.page.waitForSelector(".tries button:text-is('3 10')");
+  await chat.page.selectOption("#agent", "puppet");
+  await chat.waitForText("Knows the sea.", "#empty p");
+  await chat.page.click(".tries button:text-is('How deep is the sea?')");
+  (await its.stage.puppet()).exit(); // it is the puppet that was asked
+  await chat.waitForStatus("completed");
+});
+
 scene("the state of the connection can be seen in forced colours", async (its) => {
   const profile = await its.profile({ viewport: { width: 390, height: 844 }, forcedColors: "active" });
   const chat = await its.chat({ profile });
@@ -425,6 +493,30 @@ scene("a gateway that wants a token asks for one, and takes it", async (its) => 
   await chat.ask("Am I in?");
   (await its.stage.puppet()).exit();
   await chat.waitForStatus("completed");
+});
+
+scene("who is signed out while reading goes on reading, and can sign in again", async (its) => {
+  await its.reconfigure({ auth: await authWith(its.gateway.folder) });
+  const chat = await its.chat();
+  const { page } = chat;
+  await page.fill("#sign-in input", tokenOf("ada"));
+  await page.press("#sign-in input", "Enter");
+  await chat.waitForState("live");
+  await chat.ask("How deep is the sea?");
+  (await its.stage.puppet()).exit();
+  await chat.waitForStatus("completed");
+  await its.reconfigure({ auth: await authWith(its.gateway.folder, "another secret of more than thirty-two bytes!") });
+  await page.evaluate(() => dispatchEvent(new Event("online")));
+  await chat.waitForState("closed");
+  assert.equal(await page.locator(".turn").count(), 1);
+  await page.click("#why-not button:text-is('Sign in')");
+  await chat.waitForText("This token is not good", "#sign-in h2");
+  await page.fill("#sign-in input", tokenOf("ada", "another secret of more than thirty-two bytes!"));
+  await page.press("#sign-in input", "Enter");
+  await chat.waitForState("live");
+  await page.waitForSelector(".turn");
+  const inspector = await its.chat({ file: "inspector.html" }); // in another profile
+  await inspector.waitForText("Sign in is needed", "#sign-in h2");
 });
 
 scene("where errors are short, why it failed is said once", async (its) => {

@@ -1,4 +1,5 @@
 /* A message in parts: read into one form, joined, compared; and base64 (RFC 4648). */
+#include "proto/limits.h"
 #include "proto/parts.h"
 #include "tests/support/t.h"
 
@@ -147,6 +148,34 @@ static void test_file_is_no_text_that_looks_like_one(void **state)
     assert_false(parts_have_file(STR_NULL));
 }
 
+static void assert_title(const char *text, const char *parts, const char *expected)
+{
+    struct buf out = {0};
+    parts_put_title(str_of(text), str_of(parts), &out);
+    assert_true(str_eq(buf_str(&out), str_of(expected)));
+    buf_done(&out);
+}
+
+static void test_title_is_the_beginning_of_the_text_else_the_first_file_s_name(void **state)
+{
+    (void)state;
+    const char *files = json("[{'type':'file','file_id':'x'},"
+                             "{'type':'file','file_id':'y','name':'depths.csv'},"
+                             "{'type':'file','file_id':'z','name':'other.csv'}]");
+    char text[2 * AUTO_TITLE_CHARS + 1] = "", cut[AUTO_TITLE_CHARS + 1] = "";
+    memset(text, 'x', sizeof text - 1);
+    memset(cut, 'x', sizeof cut - 1);
+    assert_title("How deep?", NULL, "How deep?");
+    assert_title("How deep?", files, "How deep?");
+    assert_title(" \n\n How deep?", NULL, "How deep?");
+    assert_title(text, NULL, cut);
+    assert_title("", files, "depths.csv");
+    assert_title(" \n", files, "depths.csv");
+    assert_title("", json("[{'type':'file','file_id':'x'}]"), "");
+    assert_title("", json("[{'type':'text','text':' '}]"), "");
+    assert_title("", NULL, "");
+}
+
 static void assert_base64(const char *text, const char *expected)
 {
     struct buf out = {0};
@@ -189,6 +218,7 @@ int main(void)
         cmocka_unit_test(test_texts_are_joined),
         cmocka_unit_test(test_repeats_are_told_from_other_messages),
         cmocka_unit_test(test_file_is_no_text_that_looks_like_one),
+        cmocka_unit_test(test_title_is_the_beginning_of_the_text_else_the_first_file_s_name),
         cmocka_unit_test(test_base64_of_the_rfc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

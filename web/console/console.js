@@ -102,7 +102,10 @@ function show(id, heads, rows) {
     });
     if (acts && row.cells.length === made.length) row.append(cellOf(buttons(...acts)));
   }
-  for (const row of old.values()) row.remove();
+  for (const row of old.values()) {
+    if (row.contains(document.activeElement)) table.parentElement?.focus(); // else the next key begins at the top
+    row.remove();
+  }
   table.hidden = rows.length === 0;
 }
 

@@ -8,15 +8,15 @@ const SECRET = "a secret of more than thirty-two bytes, for the tests";
 const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
 
 /** Lasts an hour. */
-export function tokenOf(sub) {
+export function tokenOf(sub, secret = SECRET) {
   const claims = { sub, exp: Math.floor(Date.now() / 1000) + 3_600 };
   const signed = `${part({ alg: "HS256", typ: "JWT", kid: "k1" })}.${part(claims)}`;
-  return `${signed}.${createHmac("sha256", SECRET).update(signed).digest("base64url")}`;
+  return `${signed}.${createHmac("sha256", secret).update(signed).digest("base64url")}`;
 }
 
 /** The configuration of a gateway that takes them, whose folder this is. */
-export async function authWith(folder) {
+export async function authWith(folder, secret = SECRET) {
   const secret_file = join(folder, "secret");
-  await writeFile(secret_file, SECRET, { mode: 0o600 });
+  await writeFile(secret_file, secret, { mode: 0o600 });
   return { keys: [{ kid: "k1", alg: "HS256", secret_file }] };
 }

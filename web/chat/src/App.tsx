@@ -2,6 +2,8 @@
 
 import type { Conversation } from "@holdfast/client";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useAgent } from "./agent";
+import { editing } from "./editing";
 import { hasFiles } from "./fieldfiles";
 import { attachmentsOf } from "./files";
 import { gateway } from "./gateway";
@@ -82,9 +84,12 @@ export function App() {
   const { fresh, acknowledge } = useFresh(conversation);
   const inBackground = inTray(conversation.tasks).filter(({ live }) => live).length;
   const running = runningIn(conversation);
+  const agent = useAgent()?.name;
   const { name } = usePage();
   const { state, error } = useWatched(gateway);
-  const isSignedOut = state === "closed" && error?.code === "unauthorized" && !conversation.loaded;
+  const isClosed = state === "closed" && error?.code === "unauthorized";
+  const [signsIn, setSignsIn] = useState(false);
+  const isSignedOut = isClosed && (signsIn || !conversation.loaded);
 
   useEffect(() => {
     const work = conversation.tasks.some(({ live }) => live) ? "● " : "";
@@ -103,6 +108,10 @@ export function App() {
     write();
   };
   const toggleTray = useCallback(() => setTray((open) => !open), []);
+  const closeTray = () => {
+    setTray(false);
+    document.getElementById("tray-button")?.focus();
+  };
   const step = useCallback(
     (by: number) => {
       const items = inOrder(gateway.conversations.items);
@@ -134,7 +143,6 @@ export function App() {
     write();
   };
   const edit = useCallback((text: string) => field.current?.put(text), []);
-  const lastAsked = () => conversation.turns.findLast(({ input }) => input !== null)?.input ?? "";
 
   const ask = ({ message, agent, background }: Wish) => {
     conversation.ask(message, { agent, background: background || undefined, when_busy: "enqueue" });
@@ -165,7 +173,7 @@ export function App() {
           tray={{ open: tray, toggle: toggleTray, running: inBackground, fresh: fresh.size }}
           showMenu={setMenuOf}
         />
-        <WhyNot />
+        <WhyNot signIn={isClosed && !isSignedOut ? () => setSignsIn(true) : undefined} />
         {isSignedOut ? (
           <SignIn />
         ) : (
@@ -173,16 +181,16 @@ export function App() {
             <Thread
               key={conversation.id}
               conversation={conversation}
-              ask={(message) => ask({ message, agent: undefined, background: false })}
+              ask={(message) => ask({ message, agent, background: false })}
               edit={edit}
               sought={sought?.conversationId === conversation.id ? sought : null}
             />
             <DropZone take={take} />
-            <Composer ref={field} name={id ?? ""} attachments={attachments} running={running} ask={ask} stop={stop} later={setLater} last={lastAsked} />
+            <Composer ref={field} name={id ?? ""} attachments={attachments} running={running} ask={ask} stop={stop} later={setLater} recall={() => editing.recall(conversation)} />
           </>
         )}
       </main>
-      {tray && <Tray conversation={conversation} fresh={fresh} acknowledge={acknowledge} close={toggleTray} />}
+      {tray && <Tray conversation={conversation} fresh={fresh} acknowledge={acknowledge} close={closeTray} />}
       <Schedules text={later} conversationId={id} close={closeLater} done={() => field.current?.clear()} />
       <ConversationMenu target={menuOf} gone={gone} share={setShared} />
       <ShareDialog

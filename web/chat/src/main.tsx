@@ -4,6 +4,7 @@ import "./trust";
 import { broughtBy } from "@holdfast/client/sharing";
 import { createRoot } from "react-dom/client";
 import { App } from "./App";
+import { keepFocus } from "./focus";
 import { Arrival } from "./parts/Arrival";
 import { Shared } from "./parts/Shared";
 import { link } from "./rights";
@@ -11,4 +12,5 @@ import "./styles/index.css";
 
 const { handover: code } = broughtBy(location.href);
 
+keepFocus();
 createRoot(document.getElementById("root")!).render(link ? <Shared link={link} /> : code ? <Arrival code={code} /> : <App />);

@@ -251,7 +251,7 @@ export class Client extends Observable {
 
   /** Tells a developer the state; and tells anybody, once, why there was never a connection. */
   #tell({ state, trouble, retryAt }: Status): void {
-    const wait = retryAt ? `, again in ${Math.max(0, retryAt - Date.now())} ms` : "";
+    const wait = retryAt ? `, again in ${Math.max(0, Math.round(retryAt - Date.now()))} ms` : "";
     this.#debug(`${state}${wait}${trouble ? `: ${trouble.cause}, ${trouble.code} ${trouble.message}` : ""}`);
     if (this.#warned || this.welcome || !trouble || trouble.cause === "unknown") return;
     if (trouble.attempts < FEW && state !== "closed") return;

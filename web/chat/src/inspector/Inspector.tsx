@@ -10,7 +10,9 @@ import { ConnectionState } from "../parts/ConnectionState";
 import { Icon } from "../parts/Icon";
 import { LookButton } from "../parts/LookButton";
 import { Mark } from "../parts/Mark";
+import { SignIn } from "../parts/SignIn";
 import { Work } from "../parts/Work";
+import { usePage } from "../page";
 import { save as saveFile } from "../save";
 import { useWatched } from "../watch";
 import { duration, plural } from "../words";
@@ -58,6 +60,12 @@ export function Inspector() {
   const [file, setFile] = useState<{ name: string; recording: Recording } | null>(null);
   const [trouble, setTrouble] = useState("");
   useEffect(() => setFile(null), [streamAddress.current]);
+  const { name } = usePage();
+  useEffect(() => {
+    document.title = `Stream inspector – ${name}`;
+  }, [name]);
+  const { state, error } = useWatched(gateway);
+  const isSignedOut = state === "closed" && error?.code === "unauthorized";
 
   const open = async (chosen: File | undefined) => {
     if (!chosen) return;
@@ -104,7 +112,7 @@ export function Inspector() {
             {told}
           </p>
         )}
-        {isConnection ? <Connection /> : recording ? <Desk key={file?.name ?? address} recording={recording} /> : <Chooser />}
+        {isConnection ? <Connection /> : isSignedOut && !file ? <SignIn /> : recording ? <Desk key={file?.name ?? address} recording={recording} /> : <Chooser />}
       </main>
     </div>
   );
@@ -155,7 +163,7 @@ function Desk({ recording }: { recording: Recording }) {
   return (
     <>
       <section className="deck" aria-label="Time line">
-        <div className="row">
+        <div className="row" role="group" aria-label="Replay">
           {player.playing ? (
             <button id="pause" type="button" onClick={player.pause}>
               <Icon name="pause" /> Pause

@@ -56,7 +56,7 @@ export function Actions({ turn, conversation, versions }: Props) {
   }
   const failed = task?.status === "failed" || task?.status === "cancelled";
   const facts = [
-    gateway.agents.length > 1 ? task?.summary.agent : "",
+    task?.summary.agent ?? "",
     completed_at ? clock(completed_at) : "",
     started_at && completed_at ? duration(completed_at - started_at) : "",
     ...usageOf(turn),

@@ -1,12 +1,13 @@
 /** Asked.tsx -- a question: read, edited in its place, and its other versions. */
 
 import type { Conversation, FilePart, Turn } from "@holdfast/client";
-import { edit, messagesOf, type Versions as Its } from "@holdfast/client/branches";
+import { edit, type Versions as Its } from "@holdfast/client/branches";
 import { useState } from "react";
 import TextareaAutosize from "react-textarea-autosize";
+import { canEdit, editing } from "../editing";
 import { filesOf, messageOf } from "../files";
 import { isComposing } from "../keyboard";
-import { may } from "../rights";
+import { useWatched } from "../watch";
 import { CopyButton } from "./CopyButton";
 import { FileCard } from "./FileCard";
 import { Icon } from "./Icon";
@@ -20,17 +21,23 @@ interface Props {
 }
 
 export function Asked({ turn, input, conversation, versions }: Props) {
-  const [isEdited, setEdited] = useState(false);
-  if (isEdited) return <Editor turn={turn} input={input} conversation={conversation} done={() => setEdited(false)} />;
-  const canEdit = may("ask") && messagesOf(conversation, turn).question?.role === "user";
+  useWatched(editing, ({ key }) => String(key === turn.key));
+  if (editing.key === turn.key) return <Editor turn={turn} input={input} conversation={conversation} />;
   return (
     <>
       <Question input={input} files={filesOf(conversation, turn)} conversationId={conversation.id} />
       <div className="actions of-asked">
         <Versions its={versions} of="question" conversation={conversation} task={turn.key} />
         <CopyButton label="Copy question" text={() => input} />
-        {canEdit && (
-          <button type="button" className="quiet" aria-label="Edit and ask again" title="Edit and ask again" onClick={() => setEdited(true)}>
+        {canEdit(conversation, turn) && (
+          <button
+            type="button"
+            className="quiet"
+            aria-label="Edit and ask again"
+            title="Edit and ask again"
+            autoFocus={editing.returnsTo === turn.key}
+            onClick={() => editing.begin(turn.key)}
+          >
             <Icon name="pen" />
           </button>
         )}
@@ -55,12 +62,12 @@ export function Question({ input, files, conversationId }: { input: string; file
   );
 }
 
-function Editor({ turn, input, conversation, done }: Omit<Props, "versions"> & { done(): void }) {
+function Editor({ turn, input, conversation }: Omit<Props, "versions">) {
   const [text, setText] = useState(input);
   const ask = () => {
     if (text.trim() === "") return;
     edit(conversation, turn, messageOf(text, filesOf(conversation, turn)), { agent: turn.task?.summary.agent, when_busy: "enqueue" });
-    done();
+    editing.end();
   };
   return (
     <form
@@ -68,7 +75,7 @@ function Editor({ turn, input, conversation, done }: Omit<Props, "versions"> & {
       onSubmit={(event) => (event.preventDefault(), ask())}
       onKeyDown={(event) => {
         if (isComposing(event)) return;
-        if (event.key === "Escape") done();
+        if (event.key === "Escape") editing.leave();
         else if (event.key === "Enter" && !event.shiftKey) ask();
         else return;
         event.preventDefault();
@@ -77,7 +84,7 @@ function Editor({ turn, input, conversation, done }: Omit<Props, "versions"> & {
     >
       <TextareaAutosize aria-label="Question" autoFocus maxRows={12} value={text} onChange={(event) => setText(event.target.value)} />
       <div className="actions">
-        <button type="button" className="quiet" onClick={done}>
+        <button type="button" className="quiet" onClick={() => editing.leave()}>
           Cancel
         </button>
         <button type="submit" className="quiet" disabled={text.trim() === ""}>

@@ -6,6 +6,7 @@
 import type { Outgoing, Task } from "@holdfast/client";
 import { forwardRef, useImperativeHandle, useRef, useState, type ClipboardEvent, type FormEvent, type KeyboardEvent } from "react";
 import TextareaAutosize from "react-textarea-autosize";
+import { choice, useAgent } from "../agent";
 import { messageOf, type Attachments } from "../files";
 import { gateway } from "../gateway";
 import { useKept } from "../kept";
@@ -42,8 +43,8 @@ interface Props {
   stop(): void;
   /** Opens what sends this text later; null where nothing does. */
   later: ((text: string) => void) | null;
-  /** The last question. */
-  last(): string;
+  /** Edits the last question in its place; a text that it returns is put into the field. */
+  recall(): string;
 }
 
 const ENVELOPE = 512; // bytes of a request besides its message
@@ -58,16 +59,14 @@ function roomFor(text: string, files: number): { used: number; most: number } {
   return { used, most };
 }
 
-export const Composer = forwardRef<Field, Props>(({ name, attachments, running, ask, stop, later, last }, handle) => {
+export const Composer = forwardRef<Field, Props>(({ name, attachments, running, ask, stop, later, recall }, handle) => {
   const { agents } = useWatched(gateway);
   const { items, parts, isBusy } = useWatched(attachments);
   const [draft, setDraft] = useKept(`holdfast.draft.${name}`, sessionStorage);
-  const [chosen, setChosen] = useKept("holdfast.agent", sessionStorage);
+  const agent = useAgent()?.name;
   const [background, setBackground] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
-  const usual = agents.find((agent) => agent.default)?.name;
-  const agent = agents.some((one) => one.name === chosen) ? chosen : usual;
   const isEmpty = draft.trim() === "";
   const isBlank = isEmpty && parts.length === 0;
   const { used, most } = roomFor(draft, parts.length);
@@ -90,9 +89,10 @@ export const Composer = forwardRef<Field, Props>(({ name, attachments, running, 
   };
   const onKeyDown = (event: KeyboardEvent) => {
     if (isComposing(event)) return;
-    if (event.key === "ArrowUp" && draft === "" && last() !== "") {
+    if (event.key === "ArrowUp" && draft === "") {
       event.preventDefault();
-      return put(last());
+      const text = recall();
+      return text === "" ? undefined : put(text);
     }
     if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
@@ -197,7 +197,7 @@ export const Composer = forwardRef<Field, Props>(({ name, attachments, running, 
           </button>
         )}
         {agents.length > 1 && (
-          <select id="agent" aria-label="Agent" value={agent} onChange={(event) => setChosen(event.target.value)}>
+          <select id="agent" aria-label="Agent" value={agent} onChange={(event) => choice.choose(event.target.value)}>
             {agents.map(({ name: each, description }) => (
               <option key={each} value={each} title={description || undefined}>
                 {each}

@@ -1,6 +1,7 @@
-/** DropZone.tsx -- the whole page takes files that are dropped on it, and says so while they hang over it. */
+/** DropZone.tsx -- the whole page takes files that are dropped or pasted, and says so while they hang over it. */
 
 import { useEffect, useState } from "react";
+import { isWriting } from "../keyboard";
 import { Icon } from "./Icon";
 
 const hasFiles = ({ dataTransfer }: DragEvent) => dataTransfer?.types.includes("Files") ?? false;
@@ -24,6 +25,16 @@ export function DropZone({ take }: { take(files: Iterable<File>): void }) {
       setOver(false);
       take(event.dataTransfer!.files);
     });
+    addEventListener(
+      "paste",
+      (event) => {
+        const files = event.clipboardData?.files ?? [];
+        if (event.defaultPrevented || isWriting(event.target) || files.length === 0) return; // a field takes its own
+        event.preventDefault();
+        take(files);
+      },
+      ending,
+    );
     return () => ending.abort();
   }, [take]);
   if (!isOver) return null;

@@ -1,6 +1,8 @@
 /** Shared.tsx -- a conversation that somebody shared, by its link: read live, and more where the link allows it. */
 
 import { useEffect, useRef, useState } from "react";
+import { useAgent } from "../agent";
+import { editing } from "../editing";
 import { attachmentsOf } from "../files";
 import { gateway } from "../gateway";
 import { usePage } from "../page";
@@ -60,6 +62,7 @@ function Room({ link }: { link: Link }) {
   useEffect(() => {
     document.title = `${title ? `${title} – ` : ""}${name}`;
   });
+  const agent = useAgent()?.name;
   const running = may("cancel") ? runningIn(conversation) : undefined;
   const ask = ({ message, agent, background }: Wish) =>
     void conversation.ask(message, { agent, background: background || undefined, when_busy: "enqueue" });
@@ -76,7 +79,7 @@ function Room({ link }: { link: Link }) {
           <LookButton />
         </header>
         <WhyNot />
-        <Thread conversation={conversation} ask={(message) => ask({ message, agent: undefined, background: false })} edit={(text) => field.current?.put(text)} />
+        <Thread conversation={conversation} ask={(message) => ask({ message, agent, background: false })} edit={(text) => field.current?.put(text)} />
         {may("ask") && (
           <Composer
             ref={field}
@@ -86,7 +89,7 @@ function Room({ link }: { link: Link }) {
             ask={ask}
             stop={() => void running?.cancel({ tree: true }).catch(NONE)}
             later={null}
-            last={() => conversation.turns.findLast(({ input }) => input !== null)?.input ?? ""}
+            recall={() => editing.recall(conversation)}
           />
         )}
       </main>

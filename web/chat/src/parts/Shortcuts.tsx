@@ -1,9 +1,7 @@
 /** Shortcuts.tsx -- the keyboard shortcuts, and the list of them. */
 
 import { useEffect, useRef } from "react";
-
-const isWriting = (target: EventTarget | null) =>
-  target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+import { isWriting } from "../keyboard";
 
 interface Props {
   write(): void;
@@ -64,7 +62,7 @@ export function Shortcuts({ write, begin, tray, step, escape }: Props) {
         <dt>
           <kbd>↑</kbd>
         </dt>
-        <dd>in the empty field: the last question again</dd>
+        <dd>in the empty field: edit the last question</dd>
         <dt>
           <kbd>?</kbd>
         </dt>

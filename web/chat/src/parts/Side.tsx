@@ -1,7 +1,7 @@
 /** Side.tsx -- the conversations, most recently changed first, with a mark where work runs. */
 
 import type { ConversationSummary, Outgoing } from "@holdfast/client";
-import { Fragment, useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { takeIn } from "../export";
 import { gateway } from "../gateway";
 import { usePage } from "../page";
@@ -176,7 +176,9 @@ function List({ current, leave, showMenu }: Pick<Props, "current" | "leave" | "s
   const { outbox } = useWatched(gateway);
   const rows = [...waitingRows(outbox, list.items), ...list.items.map(rowOf)];
   const archived = rows.filter(({ isArchived }) => isArchived);
-  const groups = byDay(rows.filter(({ isArchived }) => !isArchived));
+  const listed = byDay(rows.filter(({ isArchived }) => !isArchived));
+  // Rows are siblings in whatever group they stand: one that moves is not made anew, and keeps the focus.
+  const groups = archive.isOpen ? [...listed, { name: "Archive", rows: archived }] : listed;
   const show = (row: Row) => (
     <ConversationRow key={row.id} row={row} isCurrent={row.id === current} leave={leave} showMenu={showMenu} />
   );
@@ -184,22 +186,14 @@ function List({ current, leave, showMenu }: Pick<Props, "current" | "leave" | "s
     <>
       <nav aria-label="Conversations">
         <ul id="conversations">
-          {groups.map(({ name, rows }) => (
-            <Fragment key={name}>
-              <li className="day" aria-hidden="true">
-                {name}
-              </li>
-              {rows.map(show)}
-            </Fragment>
-          ))}
-          {archive.isOpen && (
-            <li className="day" aria-hidden="true">
-              Archive
-            </li>
-          )}
-          {archive.isOpen && archived.map(show)}
+          {groups.flatMap(({ name, rows }) => [
+            <li key={`day ${name}`} className="day" aria-hidden="true">
+              {name}
+            </li>,
+            ...rows.map(show),
+          ])}
         </ul>
-        {list.loaded && groups.length === 0 && <p className="hint nothing">What you ask stands here.</p>}
+        {list.loaded && listed.length === 0 && <p className="hint nothing">What you ask stands here.</p>}
         {archive.isOpen && archived.length === 0 && <p className="hint nothing">The archive is empty.</p>}
       </nav>
       {list.hasOlder && (

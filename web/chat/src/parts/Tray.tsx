@@ -57,7 +57,14 @@ export function Tray({ conversation, fresh, acknowledge, close }: Props) {
       <header>
         <h2>Background</h2>
         {fresh.size > 0 && (
-          <button type="button" className="quiet" onClick={() => acknowledge([...fresh])}>
+          <button
+            type="button"
+            className="quiet"
+            onClick={({ currentTarget }) => {
+              (currentTarget.nextElementSibling as HTMLElement).focus(); // this one goes
+              acknowledge([...fresh]);
+            }}
+          >
             <Icon name="check" /> Seen
           </button>
         )}

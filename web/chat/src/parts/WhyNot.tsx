@@ -18,8 +18,19 @@ const sentences: Partial<Record<Cause, () => string>> = {
   path: () => "Something else answers where the gateway should be.",
 };
 
-export function WhyNot() {
+/** `signIn`: opens what signs in again, where the conversation is still shown. */
+export function WhyNot({ signIn }: { signIn?: (() => void) | undefined }) {
   const { state, trouble } = useWatched(gateway);
+  if (signIn) {
+    return (
+      <p id="why-not" role="status">
+        You are signed out. What you write is kept, and sent when you are back.{" "}
+        <button type="button" className="quiet" onClick={signIn}>
+          Sign in
+        </button>
+      </p>
+    );
+  }
   const sentence = state === "live" || !trouble ? undefined : sentences[trouble.cause]?.();
   if (!sentence) return null;
   return (

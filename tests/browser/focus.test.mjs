@@ -1,0 +1,148 @@
+// focus.test.mjs -- the focus is never lost: whatever takes its element away, the next key has a sensible place.
+
+import assert from "node:assert/strict";
+import { scene } from "./support/scene.mjs";
+import { states } from "./support/states.mjs";
+
+const desk = { viewport: { width: 1280, height: 720 }, locale: "en-US" };
+
+const focused = (page, selector) => page.waitForSelector(`${selector}:focus`);
+
+/** A question that was answered, and its page. */
+async function answered(its, options = {}) {
+  const { chat, puppet } = await its.asked({ profile: await its.profile(desk), ...options });
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  return { chat, page: chat.page };
+}
+
+scene("a question that is edited gives the focus back, and is asked into the field", async (its) => {
+  const { page } = await answered(its);
+  const pencil = ".of-asked button[title='Edit and ask again']";
+  for (const leave of [() => page.keyboard.press("Escape"), () => page.click(".editor button:text-is('Cancel')")]) {
+    await page.click(pencil);
+    await focused(page, ".editor textarea");
+    await leave();
+    await focused(page, pencil);
+  }
+  await page.focus("#message");
+  await page.keyboard.press("ArrowUp");
+  await focused(page, ".editor textarea");
+  await page.keyboard.press("Escape");
+  await focused(page, "#message");
+  await page.keyboard.press("ArrowUp");
+  await focused(page, ".editor textarea");
+  await page.keyboard.press("Enter");
+  await focused(page, "#message");
+  (await its.stage.puppet()).exit();
+});
+
+scene("arrows between versions keep the focus, from the first to the last and back", async (its) => {
+  const { chat, page } = await answered(its);
+  for (let version = 2; version <= 3; version++) {
+    await page.hover(".turn .answer");
+    await page.click(".turn .again");
+    await focused(page, "#message");
+    const puppet = await its.stage.puppet();
+    puppet.say(`Version ${version}`);
+    puppet.exit();
+    await chat.waitForText(`${version}/3`.replace(/3$/, String(version)), ".told .versions");
+    await chat.waitForStatus("completed");
+  }
+  await page.focus(".told .versions .former");
+  for (const [place, arrow] of [["2/3", "former"], ["1/3", "next"], ["2/3", "next"], ["3/3", "former"]]) {
+    await page.keyboard.press("Enter");
+    await chat.waitForText(place, ".told .versions");
+    await focused(page, `.told .versions .${arrow}`);
+  }
+});
+
+scene("answers to an agent's questions lead to the field", async (its) => {
+  const { chat, puppet } = await its.asked({ profile: await its.profile(desk), said: [] });
+  const { page } = chat;
+  const kinds = [
+    [{ kind: "question", options: ["Red"] }, (card) => page.focus(`${card} .choices button`)],
+    [{ kind: "approval" }, (card) => page.focus(`${card} button`)],
+    [{ kind: "question" }, (card) => page.fill(`${card} input`, "blue")],
+  ];
+  for (const [at, [question, reach]] of kinds.entries()) {
+    puppet.emit("input_required", { input_id: `q${at}`, prompt: "Well?", ...question });
+    const card = `[data-input-id=q${at}]`;
+    await page.waitForSelector(`${card}.open`);
+    await reach(card);
+    await page.keyboard.press("Enter");
+    await puppet.heard.take();
+    await page.waitForSelector(`${card}:not(.open)`);
+    await focused(page, "#message");
+  }
+  puppet.exit();
+});
+
+scene("on a touch screen what goes away opens no keyboard", async (its) => {
+  const profile = await its.profile({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  const { chat, puppet } = await its.asked({ profile, said: [] });
+  puppet.emit("input_required", { input_id: "a", kind: "approval", prompt: "May I?" });
+  await chat.page.tap("[data-input-id=a] button:text-is('Approve')");
+  await puppet.heard.take();
+  await focused(chat.page, "#thread");
+  puppet.exit();
+});
+
+scene("rows that move in the list, or leave it, keep the focus or give it to the field", async (its) => {
+  const chat = await states.list(its, desk);
+  const { page } = chat;
+  await page.keyboard.press("Escape");
+  const second = "#conversations li[data-conversation-id] >> nth=1";
+  const id = await page.locator(second).getAttribute("data-conversation-id");
+  const row = `#conversations li[data-conversation-id='${id}']`;
+  const does = async (entry) => {
+    await page.hover(row);
+    await page.click(`${row} .more`);
+    await page.click(`#conversation-menu button:has-text('${entry}')`);
+  };
+  await does("Pin");
+  await page.waitForSelector("#conversations .day:text-is('Pinned')");
+  await focused(page, `${row} .more`);
+  await does("Unpin");
+  await page.waitForSelector("#conversations .day:text-is('Pinned')", { state: "detached" });
+  await focused(page, `${row} .more`);
+  await does("Archive");
+  await page.waitForSelector(row, { state: "detached" });
+  await focused(page, "#message");
+});
+
+scene("what closes or is taken out of a dialog leaves the focus beside it", async (its) => {
+  const chat = await states.tray(its, desk);
+  const { page } = chat;
+  await page.click("#tray header button:has-text('Seen')");
+  await focused(page, "#tray header button[aria-label='Close the tray']");
+  await page.keyboard.press("Enter");
+  await focused(page, "#tray-button");
+
+  await page.click("#later");
+  await page.fill("#schedules-dialog textarea", "Remind me");
+  await page.click("#schedules-dialog form button[type=submit]");
+  await page.waitForSelector("[data-schedule-id]");
+  await page.focus("[data-schedule-id] button[title=Delete]");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("[data-schedule-id]", { state: "detached" });
+  assert.ok(await page.evaluate(() => document.querySelector("#schedules-dialog").contains(document.activeElement)));
+  await page.keyboard.press("Escape");
+  await focused(page, "#message");
+});
+
+scene("j and k go on from what had the focus among the messages", async (its) => {
+  const { chat, page } = await answered(its, { text: "The first" });
+  await page.click("#new");
+  await chat.ask("The second");
+  (await its.stage.puppet()).exit();
+  await chat.waitForText("The second", "#title");
+  await chat.waitForStatus("completed");
+  await page.focus(".of-asked .copy");
+  await page.keyboard.press("j");
+  await chat.waitForText("The first", "#title");
+  await focused(page, "#thread");
+  await page.keyboard.press("k");
+  await chat.waitForText("The second", "#title");
+  assert.equal(await page.inputValue("#message"), "");
+});

@@ -1,0 +1,27 @@
+/** agent.ts -- the agent that is asked: the one chosen in this tab, else the usual one. */
+
+import { gateway } from "./gateway";
+import { Observable } from "./inspector/changing";
+import { read, write } from "./kept";
+import { useWatched } from "./watch";
+
+const KEPT = "holdfast.agent";
+
+class Choice extends Observable {
+  name = read(sessionStorage, KEPT);
+
+  choose = (name: string) => {
+    this.name = name;
+    write(sessionStorage, KEPT, name);
+    this.changed();
+  };
+}
+
+export const choice = new Choice();
+
+/** Undefined until the gateway has said which there are. */
+export function useAgent() {
+  const { agents } = useWatched(gateway);
+  const { name } = useWatched(choice);
+  return agents.find((one) => one.name === name) ?? agents.find((one) => one.default) ?? agents[0];
+}
