@@ -319,7 +319,7 @@ scene("the look follows the system until one is chosen, and then that", async (i
   const chat = await its.chat({ profile });
   const ground = () => chat.page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   await chat.waitForState("live");
-  assert.equal(await ground(), "rgb(16, 21, 22)");
+  assert.equal(await ground(), "rgb(19, 24, 25)");
   await chat.page.click(".look");
   assert.equal(await ground(), "rgb(255, 255, 255)");
   await chat.page.reload();

@@ -87,7 +87,9 @@ function ConversationRow({ row, isCurrent, leave, showMenu }: RowProps) {
   return (
     <li data-conversation-id={id}>
       <a href={`#${id}`} aria-current={isCurrent ? "page" : undefined} onClick={leave}>
-        <span className="title">{title}</span>
+        <span className="title" title={`${title}\n${timeAgo(at)}`}>
+          {title}
+        </span>
         {running > 0 ? (
           <span className="running" title={`${plural(running, "task")} running`}>
             <span className="sr">{plural(running, "task")} running</span>
@@ -95,7 +97,9 @@ function ConversationRow({ row, isCurrent, leave, showMenu }: RowProps) {
         ) : waits ? (
           <span className="waits">waits</span>
         ) : (
-          <time dateTime={new Date(at).toISOString()}>{timeAgo(at)}</time>
+          <time className="sr" dateTime={new Date(at).toISOString()}>
+            {timeAgo(at)}
+          </time>
         )}
       </a>
       {!waits && (
