@@ -75,10 +75,12 @@ static void put_caught_up(struct subscription *sub, struct message *m)
     histogram_add(&h->stats.caught_up_time, h->clock.now_ms - sub->since);
 }
 
-/* The lines after seq after, up to seq last. */
+/* The lines after seq after, up to seq last: all of them, until a replay comes to its end. */
 static struct str lines_up_to(struct str lines, uint64_t after, uint64_t last)
 {
     const char *at = lines.p;
+    if (event_last_seq(lines) <= last)
+        return lines;
     for (uint64_t n = last - after; n > 0 && at < lines.p + lines.n; n--)
         at = (const char *)memchr(at, '\n', lines.n - (size_t)(at - lines.p)) + 1;
     return (struct str){lines.p, (size_t)(at - lines.p)};
@@ -95,9 +97,7 @@ static void put_lines(struct subscription *sub, struct str lines, struct message
 
 static bool ends_with_text(struct str lines)
 {
-    const char *last = lines.n > 1 ? memrchr(lines.p, '\n', lines.n - 1) : NULL;
-    last = last ? last + 1 : lines.p;
-    return event_lines_are_text((struct str){last, (size_t)(lines.p + lines.n - last)});
+    return event_lines_are_text(event_last_line(lines));
 }
 
 /* Whether pieces of text go out as one. */

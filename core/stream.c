@@ -123,10 +123,7 @@ void stream_committed(struct stream *s, struct block_cache *cache)
     }
     s->tail_seen = s->tail_put;
     if (s->tail_seen) {
-        size_t at = s->tail_seen - 1; /* on the newline of the last committed line */
-        const char *start = at ? memrchr(s->tail.bytes, '\n', at) : NULL;
-        start = start ? start + 1 : s->tail.bytes;
-        s->head = event_line_seq(start, s->tail_seen - (size_t)(start - s->tail.bytes));
+        s->head = event_last_seq((struct str){s->tail.bytes, s->tail_seen});
     }
 }
 
@@ -260,9 +257,7 @@ uint64_t cursor_misses(const struct cursor *c, size_t ahead)
 void cursor_take(struct cursor *c, struct str lines)
 {
     ASSERT(lines.n > 0 && lines.p[lines.n - 1] == '\n');
-    const char *start = lines.n > 1 ? memrchr(lines.p, '\n', lines.n - 1) : NULL;
-    start = start ? start + 1 : lines.p;
-    uint64_t last = event_line_seq(start, lines.n - (size_t)(start - lines.p));
+    uint64_t last = event_last_seq(lines);
     ASSERT(last > c->seq && last <= c->stream->head);
     c->seq = last;
     c->run_at += lines.n;

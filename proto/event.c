@@ -79,6 +79,7 @@ static bool event_take(struct str *rest, struct str expected)
 }
 
 #define SAFE_DIGITS 19 /* of which every number fits */
+#define DIGITS_MOST 20 /* of UINT64_MAX */
 
 static bool take_u64(struct str *rest, uint64_t *ret)
 {
@@ -129,20 +130,58 @@ uint64_t event_line_seq(const char *line, size_t len)
     return seq;
 }
 
+struct str event_last_line(struct str lines)
+{
+    const char *at = lines.n > 1 ? memrchr(lines.p, '\n', lines.n - 1) : NULL;
+    at = at ? at + 1 : lines.p;
+    return (struct str){at, (size_t)(lines.p + lines.n - at)};
+}
+
+uint64_t event_last_seq(struct str lines)
+{
+    struct str last = event_last_line(lines);
+    return event_line_seq(last.p, last.n);
+}
+
+static size_t put_digits(char *ret, uint64_t number)
+{
+    size_t n = u64_digits(number);
+    for (size_t i = n; i-- > 0; number /= 10)
+        ret[i] = (char)('0' + number % 10);
+    return n;
+}
+
+/* Turns the digits of a number into those of the next; returns how many. */
+static size_t count_up(char *digits, size_t n)
+{
+    for (size_t i = n; i-- > 0; digits[i] = '0') {
+        if (digits[i] != '9') {
+            digits[i]++;
+            return n;
+        }
+    }
+    digits[0] = '1';
+    digits[n] = '0';
+    return n + 1;
+}
+
+/* A replay from the store checks each of its lines: what they must begin with is put together once,
+ * and compared. */
 bool event_lines_are(struct str lines, uint64_t first, uint64_t last)
 {
-    const char *head = lines.p; /* of the first line; the others begin with the same bytes */
-    if (lines.n <= EVENT_SEQ_AT || memcmp(head, EVENT_PREFIX, sizeof(EVENT_PREFIX) - 1) != 0)
+    char head[EVENT_SEQ_AT + DIGITS_MOST + 1], *digits = head + EVENT_SEQ_AT;
+    if (lines.n <= EVENT_SEQ_AT || memcmp(lines.p, EVENT_PREFIX, sizeof(EVENT_PREFIX) - 1) != 0 ||
+        memchr(lines.p, '\n', EVENT_SEQ_AT))
         return false;
-    for (uint64_t seq = first; lines.n > 0; seq++) {
-        const char *newline = memchr(lines.p, '\n', lines.n);
-        uint64_t found = 0;
-        if (!newline || (size_t)(newline - lines.p) <= EVENT_SEQ_AT || seq > last ||
-            memcmp(lines.p, head, EVENT_SEQ_AT) != 0)
+    memcpy(head, lines.p, EVENT_SEQ_AT);
+    size_t n = put_digits(digits, first);
+    for (uint64_t seq = first; lines.n > 0; seq++, n = count_up(digits, n)) {
+        digits[n] = ',';
+        size_t begins = EVENT_SEQ_AT + n + 1;
+        if (seq > last || lines.n <= begins || memcmp(lines.p, head, begins) != 0)
             return false;
-        struct str rest = {lines.p + EVENT_SEQ_AT, (size_t)(newline - lines.p) - EVENT_SEQ_AT};
-        if (!take_u64(&rest, &found) || found != seq || !event_take(&rest, STR(",")) ||
-            (seq == last) != (newline + 1 == lines.p + lines.n))
+        const char *newline = memchr(lines.p + begins, '\n', lines.n - begins);
+        if (!newline || (seq == last) != (newline + 1 == lines.p + lines.n))
             return false;
         lines.n -= (size_t)(newline + 1 - lines.p);
         lines.p = newline + 1;

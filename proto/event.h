@@ -54,6 +54,9 @@ void event_line(struct buf *out, const char task_id[TASK_ID_LEN], uint64_t seq, 
 
 /* The seq of a line; asserts that event_line made it. */
 uint64_t event_line_seq(const char *line, size_t len);
+/* The last of some lines, at least one, and its seq. */
+struct str event_last_line(struct str lines);
+uint64_t event_last_seq(struct str lines);
 /* Whether these are whole lines of one task with the seqs first to last; checks what was read from
  * disk. */
 bool event_lines_are(struct str lines, uint64_t first, uint64_t last);

@@ -225,7 +225,12 @@ static int marks_read(struct store_sqlite *s)
 static int checkpointer_open(struct store_sqlite *s)
 {
     int status = sql_conn_open(&s->checkpointer, s->path, false);
-    return status == STORE_OK ? sql_conn_exec(&s->checkpointer, "PRAGMA user_version") : status;
+    if (status == STORE_OK)
+        status = sql_conn_exec(&s->checkpointer, "PRAGMA user_version");
+    if (status < 0)
+        return status;
+    int rc = sql_grow_attach(&s->grow, s->checkpointer.db);
+    return rc == SQLITE_OK ? STORE_OK : sql_conn_failed(&s->checkpointer, rc);
 }
 
 static int writer_gather(struct store_sqlite *s)
@@ -321,6 +326,12 @@ static int sqlite_start(void *store, struct store_start *ret)
     return STORE_OK;
 }
 
+static int reader_ahead(struct sql_reader *r)
+{
+    int rc = sql_ahead_attach(&r->ahead, r->conn.db);
+    return rc == SQLITE_OK ? STORE_OK : sql_conn_failed(&r->conn, rc);
+}
+
 static void *sqlite_reader_open(void *store)
 {
     struct store_sqlite *s = store;
@@ -328,10 +339,12 @@ static void *sqlite_reader_open(void *store)
     r->store = s;
     /* A small page cache: core keeps what is read often, blocks. */
     if (sql_conn_open(&r->conn, s->path, true) == STORE_OK &&
-        sql_conn_exec(&r->conn, "PRAGMA cache_size = -512") == STORE_OK)
+        sql_conn_exec(&r->conn, "PRAGMA cache_size = -512") == STORE_OK &&
+        reader_ahead(r) == STORE_OK)
         return r;
     store_note_error(s, &r->conn);
     sql_conn_close(&r->conn);
+    sql_ahead_done(&r->ahead);
     free(r);
     return NULL;
 }
@@ -343,6 +356,7 @@ static void sqlite_reader_close(void *reader)
         return;
     tails_done(&r->tails);
     sql_conn_close(&r->conn);
+    sql_ahead_done(&r->ahead);
     free(r);
 }
 

@@ -80,7 +80,9 @@ static int read_block(struct sql_reader *r, sqlite3_blob **blob, const struct qu
                                      (uint64_t)sql_col_int(row, 2), (size_t)n);
     if (!b)
         return STORE_IO;
+    sql_ahead_value(&r->ahead, (size_t)n);
     rc = sqlite3_blob_read(*blob, b->bytes, n, 0);
+    sql_ahead_pause(&r->ahead);
     if (rc != SQLITE_OK) {
         block_free(b);
         return sql_conn_failed(&r->conn, rc);
@@ -126,7 +128,9 @@ int sqlite_ask_blocks(struct sql_reader *r, const struct query *q, struct answer
     struct sql_call c = sql_begin(&r->conn, STMT_ASK_BLOCKS);
     sql_int(&c, q->task_key);
     sql_int(&c, (int64_t)q->after);
+    sql_ahead_begin(&r->ahead);
     int status = list_blocks(r, &c, q, ret);
+    sql_ahead_end(&r->ahead);
     if (status == STORE_CORRUPT && ret->n_blocks > 0) {
         ret->more = true; /* blocks before the damage are served; the next query meets it */
         status = STORE_OK;

@@ -17,6 +17,8 @@
 #include "gateway/store/message_tree.h"
 #include "gateway/store/store_lock.h"
 #include "gateway/store/store_sqlite.h"
+#include "gateway/store/store_sqlite_ahead.h"
+#include "gateway/store/store_sqlite_grow.h"
 #include "gateway/store/wal_gather.h"
 
 /* --- connections ------------------------------------------------------------------------------ */
@@ -319,13 +321,15 @@ struct store_sqlite {
     uint64_t checkpoint_not_before; /* by uv_hrtime */
     bool has_thread;
     uv_thread_t thread;
-    struct sql_conn checkpointer; /* the thread's, like the next */
-    uint64_t copied_frames;       /* in the WAL, according to the last checkpoint */
+    struct sql_conn checkpointer; /* the thread's, like the next ones */
+    struct sql_grow grow;
+    uint64_t copied_frames; /* in the WAL, according to the last checkpoint */
     char error[STORE_ERROR_TEXT];
 };
 
 struct sql_reader {
     struct sql_conn conn;
+    struct sql_ahead ahead; /* the connection's */
     struct store_sqlite *store;
     struct tails tails; /* the last QUERY_TAILS, for its next page */
     int64_t tails_version;

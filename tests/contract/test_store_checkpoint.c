@@ -201,7 +201,8 @@ static void test_checkpoint_that_fails_while_it_is_waited_for(void **state)
     step_join(&idle);
     assert_true(waited);
     assert_true(disk.failed >= 1);
-    assert_int_equal(store_sqlite_checkpoint_failures(f->store), disk.failed);
+    /* The zeros that let the database grow fail before a page does (store_sqlite_grow.h). */
+    assert_in_range(store_sqlite_checkpoint_failures(f->store), 1, disk.failed);
     assert_true(store_sqlite_checkpoints_fail(f->store));
     char why[STORE_ERROR_TEXT];
     store_sqlite_last_error(f->store, why);

@@ -240,6 +240,28 @@ static void test_event_lines_are_dense_whole_and_of_one_task(void **state)
     buf_done(&lines);
 }
 
+/* Where a number gets a digit more, and where it ends. */
+static void test_event_lines_are_counted_up(void **state)
+{
+    static const uint64_t firsts[] = {1, 8, 95, 999, 9999999, UINT64_MAX - 4};
+    (void)state;
+    for (size_t i = 0; i < countof(firsts); i++) {
+        struct buf lines = {0};
+        for (uint64_t n = 0; n < 5; n++)
+            event_line(&lines, "01ARZ3NDEKTSV4RRFFQ69G5FAV", firsts[i] + n, 1, EVENT_TOKEN,
+                       str_of(json("{'text':'\\n'}")));
+        bool good = event_lines_are(buf_str(&lines), firsts[i], firsts[i] + 4);
+        bool early = event_lines_are(buf_str(&lines), firsts[i] - 1, firsts[i] + 3);
+        uint64_t last = event_last_seq(buf_str(&lines));
+        size_t n = event_last_line(buf_str(&lines)).n, all = lines.len;
+        buf_done(&lines);
+        assert_true(good);
+        assert_false(early);
+        assert_true(last == firsts[i] + 4);
+        assert_true(n > all / 5 - 2 && n < all / 5 + 2);
+    }
+}
+
 static void put_many(struct buf *ret, const char *piece, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -296,6 +318,7 @@ int main(void)
         TEST(test_event_line_split_refuses_what_is_no_line),
         TEST(test_event_line_split_refuses_every_cut),
         TEST(test_event_lines_are_dense_whole_and_of_one_task),
+        TEST(test_event_lines_are_counted_up),
         TEST(test_event_output_is_cut_to_what_a_line_carries),
         TEST(test_event_output_behind_a_full_line_is_empty),
         TEST(test_said_joins_tokens_until_a_final_answer),
