@@ -46,7 +46,9 @@ async function workDuring(page, body) {
   const threads = traceEvents.filter(({ name, args }) => name === "thread_name" && args.name === "CrRendererMain");
   const costsOn = ({ pid, tid }, wanted) =>
     traceEvents
-      .filter((event) => event.name === wanted && event.pid === pid && event.tid === tid)
+      // "X": a flow between threads has the same name.
+      .filter((event) => event.name === wanted && event.ph === "X" && event.pid === pid && event.tid === tid)
+      .toSorted((a, b) => a.ts - b.ts)
       .map(({ tdur = 0 }) => tdur / 1_000);
   const workOn = (thread) => costsOn(thread, "RunTask").reduce((a, b) => a + b, 0);
   const busiest = threads.toSorted((a, b) => workOn(b) - workOn(a))[0]; // the page: others are blank
@@ -61,6 +63,9 @@ function report(name, { tasks, frames }) {
       `${longs.length} of ${LONG_MS} ms or more, ${sum(longs)} ms together`,
   );
   reportFrames(`${name}, of the processor`, frames);
+  const fifth = Math.ceil(frames.length / 5);
+  reportFrames(`${name}, of the processor, the first fifth`, frames.slice(0, fifth));
+  reportFrames(`${name}, of the processor, the last fifth`, frames.slice(-fifth));
 }
 
 for (const [name, pause_ms] of [["at once", 0], ["at 1,000 a second", 10]]) {

@@ -1,24 +1,12 @@
 /** watch.ts -- renders changes at most once a frame, however fast they come. */
 
 import { useCallback, useSyncExternalStore } from "react";
+import { atNextFrame } from "./frame";
 
 export interface Watchable {
   /** Grows with each change. */
   version: number;
   subscribe(listener: () => void): () => void;
-}
-
-const due = new Set<() => void>();
-let frame = 0;
-
-function atNextFrame(listener: () => void) {
-  due.add(listener);
-  frame ||= requestAnimationFrame(() => {
-    frame = 0;
-    const listeners = [...due];
-    due.clear();
-    for (const each of listeners) each();
-  });
 }
 
 /**
@@ -28,10 +16,11 @@ function atNextFrame(listener: () => void) {
 export function useWatched<T extends Watchable>(it: T, of?: (it: T) => string | number): T {
   const subscribe = useCallback(
     (listener: () => void) => {
-      const end = it.subscribe(() => atNextFrame(listener));
+      let takeBack = () => {};
+      const end = it.subscribe(() => (takeBack = atNextFrame(listener)));
       return () => {
         end();
-        due.delete(listener);
+        takeBack();
       };
     },
     [it],

@@ -1,7 +1,7 @@
 /** Thread.tsx -- the open conversation, turn by turn; it follows the text while its end is in view. */
 
 import type { Conversation, Task } from "@holdfast/client";
-import { useEffect, useLayoutEffect, useRef, useState } from "react";
+import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
 import { useStickToBottom } from "use-stick-to-bottom";
 import { may } from "../rights";
 import { bring, mark } from "../search";
@@ -45,36 +45,57 @@ function useSought(conversation: Conversation, sought: Target | null, stop: () =
 
 export function Thread({ conversation, ask, edit, sought = null }: Props) {
   useWatched(conversation);
+  const { turns, tasks } = conversation;
+  const children = byParent(tasks);
+  const isEmpty = turns.length === 0 && conversation.loaded;
+  return (
+    <Followed conversation={conversation} isEmpty={isEmpty && isNew(conversation)} sought={sought}>
+      {conversation.hasEarlier && <Earlier conversation={conversation} />}
+      {isEmpty && <Nothing conversation={conversation} ask={ask} />}
+      <div id="turns" role="log" aria-live="off">
+        {turns.map((turn) => (
+          <TurnView
+            key={turn.key}
+            turn={turn}
+            conversation={conversation}
+            tasks={tasks}
+            edit={edit}
+            version={versionOf(turn, children.get(turn.key) ?? [], conversation)}
+          />
+        ))}
+      </div>
+    </Followed>
+  );
+}
+
+interface FollowedProps {
+  conversation: Conversation;
+  isEmpty: boolean;
+  sought: Target | null;
+  children: ReactNode;
+}
+
+/**
+ * What scrolls.  Each frame of a growing text moves its end out of view and into it again, and changes
+ * the state of what follows it: that renders this component, and not the turns, which nothing may
+ * render between two frames.
+ */
+function Followed({ conversation, isEmpty, sought, children }: FollowedProps) {
   const { scrollRef, contentRef, isAtBottom, scrollToBottom, stopScroll } = useStickToBottom({
     initial: "instant",
     resize: "instant",
   });
   useSought(conversation, sought, stopScroll);
-  const { turns, tasks } = conversation;
-  const children = byParent(tasks);
   // Users want to see their own question, wherever they were reading.
-  const asked = turns.findLast(({ outgoing }) => outgoing && !outgoing.request.background)?.key;
+  const asked = conversation.turns.findLast(({ outgoing }) => outgoing && !outgoing.request.background)?.key;
   useEffect(() => {
     if (asked) void scrollToBottom("instant");
   }, [asked, scrollToBottom]);
   return (
-    <div className="thread-frame">
-      <section id="thread" ref={scrollRef} aria-label="Messages" tabIndex={0}>
+    <div className="thread-frame" data-empty={isEmpty || undefined}>
+      <section id="thread" ref={scrollRef} data-at-end={isAtBottom || undefined} aria-label="Messages" tabIndex={0}>
         <div className="thread-content" ref={contentRef}>
-          {conversation.hasEarlier && <Earlier conversation={conversation} scroller={scrollRef} />}
-          {turns.length === 0 && conversation.loaded && <Nothing conversation={conversation} ask={ask} />}
-          <div id="turns" role="log" aria-live="off">
-            {turns.map((turn) => (
-              <TurnView
-                key={turn.key}
-                turn={turn}
-                conversation={conversation}
-                tasks={tasks}
-                edit={edit}
-                version={versionOf(turn, children.get(turn.key) ?? [], conversation)}
-              />
-            ))}
-          </div>
+          {children}
         </div>
       </section>
       {!isAtBottom && (
@@ -101,11 +122,13 @@ function byParent(tasks: readonly Task[]): Map<string, Task[]> {
   return all;
 }
 
+/** Nobody has asked anything here, and the user may. */
+const isNew = ({ tasks }: Conversation) => tasks.length === 0 && may("ask");
+
 /** Nothing was asked here, or all of it runs in the background. */
 function Nothing({ conversation, ask }: Pick<Props, "conversation" | "ask">) {
-  const inBackground = conversation.tasks.length > 0;
   if (!may("ask")) return <p id="elsewhere">Nothing has been said here yet.</p>;
-  if (!inBackground) return <Welcome ask={ask} />;
+  if (isNew(conversation)) return <Welcome ask={ask} />;
   return (
     <p id="elsewhere">
       <Icon name="tray" /> What was asked here runs in the background: it is in the tray.
@@ -114,30 +137,26 @@ function Nothing({ conversation, ask }: Pick<Props, "conversation" | "ask">) {
 }
 
 /** Loads older messages, and keeps the reading position. */
-function Earlier({
-  conversation,
-  scroller,
-}: {
-  conversation: Conversation;
-  scroller: React.RefObject<HTMLElement | null>;
-}) {
+function Earlier({ conversation }: { conversation: Conversation }) {
   const [busy, setBusy] = useState(false);
+  const button = useRef<HTMLButtonElement>(null);
   const fromEnd = useRef<number | null>(null);
+  const scroller = () => button.current!.closest("#thread")!;
   useLayoutEffect(() => {
-    const at = scroller.current;
-    if (fromEnd.current === null || !at) return;
+    if (fromEnd.current === null) return;
+    const at = scroller();
     at.scrollTop = at.scrollHeight - fromEnd.current;
     fromEnd.current = null;
-  }, [conversation.messages, scroller]);
+  }, [conversation.messages]);
 
   const bring = async () => {
-    const at = scroller.current!;
+    const at = scroller();
     fromEnd.current = at.scrollHeight - at.scrollTop;
     setBusy(true);
     await conversation.earlier().finally(() => setBusy(false));
   };
   return (
-    <button id="earlier" type="button" className="quiet" disabled={busy} onClick={() => void bring()}>
+    <button ref={button} id="earlier" type="button" className="quiet" disabled={busy} onClick={() => void bring()}>
       Earlier messages
     </button>
   );

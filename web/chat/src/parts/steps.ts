@@ -137,6 +137,7 @@ const before = (former: readonly Part[], now: readonly Part[]) => (former[0]?.se
 
 /** Parts that still grow are shown piece by piece. */
 export const inPieces = {
+  few: 8_000, // some frames show them
   fresh: (former: readonly Part[], now: readonly Part[]) => lengthOf(now) - before(former, now),
 
   more(former: readonly Part[], now: readonly Part[], characters: number): readonly Part[] {
@@ -157,4 +158,4 @@ export const inPieces = {
 };
 
 /** Parts that grow no more are shown all together. */
-export const atOnce = { ...inPieces, more: (_: readonly Part[], now: readonly Part[]) => now };
+export const atOnce = { ...inPieces, few: 0, more: (_: readonly Part[], now: readonly Part[]) => now };
