@@ -312,7 +312,7 @@ static void chat_stop(struct chat *c)
     free(c->token);
     free(c->conversation);
     free(c->task);
-    free(c->question);
+    chat_question_clear(&c->questions);
     free(c->agent);
     buf_done(&c->message);
     buf_done(&c->agents);

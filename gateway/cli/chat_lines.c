@@ -35,20 +35,18 @@ static void keep_member(struct chat *c, uint32_t object, const char *key, char *
 
 /* --- questions of the agent ------------------------------------------------------------------- */
 
+static void ask_user(struct chat *c);
+
 void chat_answer(struct chat *c, struct str typed)
 {
+    const struct chat_question *its = chat_question_asked(&c->questions);
     struct buf r = chat_request("respond");
     chat_put_task(c, &r);
-    js_put_field(&r, "input_id", str_of(c->question));
-    if (c->is_approval)
-        js_put_bool(&r, "answer", typed.n > 0 && (typed.p[0] == 'y' || typed.p[0] == 'Y'));
-    else
-        js_put_field(&r, "answer", typed);
+    js_put_field(&r, "input_id", str_of(its->id));
+    chat_question_put_answer(its, typed, &r);
     chat_send(c, &r);
-    free(c->question);
-    c->question = NULL;
-    if (!c->o->talks)
-        uv_poll_stop(&c->keyboard);
+    chat_question_close(&c->questions, str_of(its->id));
+    ask_user(c);
 }
 
 /* The lines that a terminal has edited. */
@@ -61,7 +59,7 @@ static void take_typed(struct chat *c)
         buf_consume(&c->typed, n + 1);
         if (c->o->talks)
             chat_talk_line(c, str_of(line));
-        else if (c->question)
+        else if (chat_question_asked(&c->questions))
             chat_answer(c, str_of(line));
         free(line);
     }
@@ -87,36 +85,40 @@ static void on_typed(uv_poll_t *poll, int status, int events)
     take_typed(c);
 }
 
-static void on_question(struct chat *c, uint32_t data)
+/* Shows the next open question, if there is one, and listens for its answer. */
+static void ask_user(struct chat *c)
 {
-    char *prompt = member(c, data, "prompt"), *tool = member(c, data, "tool");
-    uint32_t kind = js_get(&c->doc, data, "kind");
-    keep_member(c, data, "input_id", &c->question);
-    c->is_approval = kind && (js_is(&c->doc, kind, "approval") || js_is(&c->doc, kind, "budget"));
-    chat_show_aside(&c->show, "? %s%s%s%s", tool, *tool ? ": " : "", prompt,
-                    c->is_approval && !c->is_raw ? " [y/N]" : "");
+    const struct chat_question *its = chat_question_asked(&c->questions);
+    char prompt[CHAT_QUESTION_PROMPT] = "";
+    if (its && its->is_approval && !c->is_raw)
+        chat_question_prompt(its, prompt);
+    if (its) {
+        const char *before = strchr(its->text, '\n') ? "\n  " : " ";
+        chat_show_aside(&c->show, "? %s%s%s", its->text, *prompt ? before : "", prompt);
+    }
     if (c->o->talks)
         chat_talk_draw(c);
-    else if (c->keyboard.data)
-        uv_poll_start(&c->keyboard, UV_READABLE, on_typed);
-    else
+    else if (!c->keyboard.data && its)
         chat_show_aside(&c->show,
                         "  It waits for an answer, which can only be typed on a terminal.");
-    free(prompt);
-    free(tool);
+    else if (c->keyboard.data && its)
+        uv_poll_start(&c->keyboard, UV_READABLE, on_typed);
+    else if (c->keyboard.data)
+        uv_poll_stop(&c->keyboard);
+}
+
+static void on_question(struct chat *c, uint32_t data)
+{
+    if (chat_question_add(&c->questions, &c->doc, data))
+        ask_user(c);
 }
 
 static void chat_answered(struct chat *c, uint32_t data)
 {
-    uint32_t id = js_get(&c->doc, data, "input_id");
-    if (!c->question || !id || !js_is(&c->doc, id, c->question))
-        return;
-    free(c->question);
-    c->question = NULL;
-    if (c->o->talks)
-        chat_talk_draw(c);
-    else if (c->keyboard.data)
-        uv_poll_stop(&c->keyboard);
+    char *id = member(c, data, "input_id");
+    if (chat_question_close(&c->questions, str_of(id)))
+        ask_user(c);
+    free(id);
 }
 
 /* --- events ----------------------------------------------------------------------------------- */

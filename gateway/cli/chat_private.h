@@ -11,6 +11,7 @@
 
 #include "gateway/cli/chat.h"
 #include "gateway/cli/chat_edit.h"
+#include "gateway/cli/chat_question.h"
 #include "gateway/cli/chat_show.h"
 #include "proto/js.h"
 
@@ -38,22 +39,22 @@ struct chat {
     struct js_doc doc;
     char *token; /* NULL: a new guest */
     char request_key[33];
-    struct buf message;        /* the question; empty in an idle talk */
-    char *agent;               /* NULL: the default */
-    struct buf agents;         /* the available ones, one a line; a string */
-    char *conversation, *task; /* NULL until started */
-    uint64_t seen;             /* newest event */
-    uint64_t epoch;            /* of the history that seen is of: PROTOCOL.md 4 */
-    uint64_t epoch_now;        /* the gateway's */
-    uint64_t broken_at;        /* on the loop's clock */
-    uint64_t away_ms;          /* goaway: how long to stay away at most */
-    uint64_t retry_ms;         /* the gateway is busy: when to ask again */
-    char *question;            /* input_id of the open question */
-    struct buf typed;          /* by a terminal that edits: an incomplete line */
-    struct buf waiting;        /* lines of a talk for after the answer, a NUL behind each */
-    struct chat_edit edit;     /* a talk's prompt */
-    struct termios cooked;     /* the terminal's original mode */
-    struct buf older_than;     /* --list: the id of the last row */
+    struct buf message;              /* the question; empty in an idle talk */
+    char *agent;                     /* NULL: the default */
+    struct buf agents;               /* the available ones, one a line; a string */
+    char *conversation, *task;       /* NULL until started */
+    uint64_t seen;                   /* newest event */
+    uint64_t epoch;                  /* of the history that seen is of: PROTOCOL.md 4 */
+    uint64_t epoch_now;              /* the gateway's */
+    uint64_t broken_at;              /* on the loop's clock */
+    uint64_t away_ms;                /* goaway: how long to stay away at most */
+    uint64_t retry_ms;               /* the gateway is busy: when to ask again */
+    struct chat_questions questions; /* of the agent, open */
+    struct buf typed;                /* by a terminal that edits: an incomplete line */
+    struct buf waiting;              /* lines of a talk for after the answer, a NUL behind each */
+    struct chat_edit edit;           /* a talk's prompt */
+    struct termios cooked;           /* the terminal's original mode */
+    struct buf older_than;           /* --list: the id of the last row */
     unsigned n_waiting;
     unsigned attempts; /* since the last welcome */
     bool is_stored_token;
@@ -62,8 +63,7 @@ struct chat {
     bool is_warned; /* the last thing typed was a Ctrl-C */
     bool was_welcome;
     bool is_broken;
-    bool is_approval; /* the open question expects yes or no */
-    bool is_raw;      /* this program edits: in a talk */
+    bool is_raw; /* this program edits: in a talk */
 };
 
 /* chat.c */
@@ -79,7 +79,7 @@ void chat_send(struct chat *c, struct buf *request); /* and frees it */
 /* chat_lines.c: takes one line from the gateway */
 void chat_take_line(void *arg, struct str line); /* arg: the struct chat */
 
-/* Answers the open question. */
+/* Answers the question that is asked. */
 void chat_answer(struct chat *c, struct str typed);
 
 /* chat_talk.c */

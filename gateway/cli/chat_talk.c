@@ -53,11 +53,12 @@ void chat_talk_cooked(struct chat *c)
 void chat_talk_draw(struct chat *c)
 {
     struct buf out = {0};
-    char prompt[32];
+    char prompt[CHAT_QUESTION_PROMPT];
     if (!c->is_raw)
         return;
-    if (c->question)
-        snprintf(prompt, sizeof prompt, "%s", c->is_approval ? "[y/N] " : "? ");
+    const struct chat_question *asked = chat_question_asked(&c->questions);
+    if (asked)
+        chat_question_prompt(asked, prompt);
     else if (c->n_waiting > 0)
         snprintf(prompt, sizeof prompt, "(%u waiting) ", c->n_waiting);
     else
@@ -241,7 +242,7 @@ void chat_talk_line(struct chat *c, struct str typed)
     const char *word;
     char *line = xstrdup(typed);
     const struct command *command = command_of(line, &word);
-    if (c->question && !command) {
+    if (chat_question_asked(&c->questions) && !command) {
         if (c->is_raw)
             chat_show_typed(&c->show, "", typed);
         chat_answer(c, typed);
@@ -261,8 +262,7 @@ void chat_talk_idle(struct chat *c)
     chat_show_end(&c->show);
     forget_task(c);
     buf_clear(&c->message);
-    free(c->question);
-    c->question = NULL;
+    chat_question_clear(&c->questions);
     c->state = CHAT_IDLE;
     take_waiting(c);
     if (c->state == CHAT_IDLE && !c->is_raw)
@@ -282,7 +282,7 @@ void chat_talk_begin(struct chat *c)
 static void enter_line(struct chat *c)
 {
     char *line = xstrdup(buf_str(&c->edit.line));
-    bool is_secret = c->question != NULL; /* an answer may be a password */
+    bool is_secret = chat_question_asked(&c->questions) != NULL; /* an answer may be a password */
     if (!is_secret && chat_edit_next(&c->edit))
         chat_history_add(str_of(line));
     else if (is_secret)

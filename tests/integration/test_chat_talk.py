@@ -1,6 +1,7 @@
 """A talk: a prompt that stays on a terminal while answers stream above it. The screen is an emulator's, as a person
 sees it: lines are compared, not escapes."""
 
+import json
 import os
 import pathlib
 import pty
@@ -137,6 +138,92 @@ def test_question_of_the_agent_is_answered_at_the_prompt(chat):
     assert talk.end()[0] == 0
     history = pathlib.Path(chat.environ["XDG_STATE_HOME"], "holdfast", "chat-history").read_text(encoding="utf-8")
     assert "blue" not in history.split()  # an answer may be a password
+
+
+def asks(input_id, **more):
+    """A step of the scripted agent: it asks the user."""
+    return {"line": {"event": "input_required", "data": {"input_id": input_id, **more}}}
+
+
+HEARD = {"hear": "input", "say": True}
+
+
+def test_choices_have_numbers_and_are_answered_by_number_or_name(chat):
+    talk = chat.talk(columns=400)
+    offered = ["Red", {"id": "b", "name": "Deep blue"}, {"name": "nameless"}, 5]
+    which = asks("q", kind="question", prompt="Which?", options=offered)
+    for typed, answer in (("2", "b"), ("red", "Red"), ("3", "3"), ("something else", "something else")):
+        talk.type(program(which, HEARD) + "\n")
+        talk.until_lines("? Which?", "  1) Red", "  2) Deep blue", "?")
+        talk.type(typed + "\n")
+        talk.until(f'"answer":"{answer}"')
+        talk.until_lines(">")
+    talk.type("\x04")
+    assert talk.end()[0] == 0
+
+
+@pytest.mark.parametrize("typed, answer", [("y", "true"), ("n", "false"), ("", "false"), ("2", '"all"'), ("never", '"no"')])
+def test_approval_has_what_the_agent_offers(chat, typed, answer):
+    talk = chat.talk(columns=400)
+    offered = [{"id": "one", "name": "Allow once", "kind": "allow_once"},
+               {"id": "all", "name": "Allow for this conversation", "kind": "allow_always"},
+               {"id": "no", "name": "Never", "kind": "reject_always"}]
+    talk.type(program(asks("a", kind="approval", prompt="May I?", options=offered), HEARD) + "\n")
+    talk.until_lines("? May I?", "  1) Allow once", "  2) Allow for this conversation", "  3) Never", "[y/N, 1-3]")
+    talk.type(typed + "\n")
+    talk.until(f'"answer":{answer}')
+    talk.type("\x04")
+    assert talk.end()[0] == 0
+
+
+def test_what_is_to_be_approved_is_shown_whole_once_and_as_it_is(chat):
+    talk = chat.talk(columns=400)
+    command = "rm \u202e --all " + "x" * 300
+    shown = command.replace("\u202e", "\\u202e")
+    for prompt, given, lines in (
+            ("Tidy up?", {"command": command}, ["? terminal: Tidy up?", f"  {shown}"]),
+            (f"Run {command}?", {"command": command}, [f"? terminal: Run {shown}?"]),
+            ("Write?", {"path": "/etc/hosts", "text": "x"},
+             ["? terminal: Write?", '  {"path":"/etc/hosts","text":"x"}'])):
+        asked = asks("a", kind="approval", prompt=prompt, tool="terminal", arguments=given)
+        talk.type(json.dumps([asked, HEARD]) + "\n")  # which types no character that turns the line around
+        talk.until_lines(*lines, "[y/N]")
+        talk.type("n\n")
+        talk.until_lines(">")
+    talk.type("\x04")
+    assert talk.end()[0] == 0
+
+
+def test_questions_that_are_open_together_are_asked_one_after_another(chat):
+    talk = chat.talk(columns=400)
+    both = [asks("x", kind="question", prompt="First?"), asks("y", kind="approval", prompt="Second?")]
+    talk.type(program(*both, {"hear": "input", "say": True}, {"hear": "input", "say": True}) + "\n")
+    talk.until_lines("? First?", "?")
+    talk.type("one\n")
+    talk.until_line("? Second?")
+    talk.until('"input_id":"x","answer":"one"')
+    talk.type("y\n")
+    talk.until('"input_id":"y","answer":true')
+    talk.until_lines(">")
+    talk.type("\x04")
+    assert talk.end()[0] == 0
+
+
+def test_question_that_is_answered_elsewhere_gives_way_to_the_next(chat):
+    talk = chat.talk(columns=400)
+    both = [asks("x", kind="question", prompt="First?"), asks("y", kind="question", prompt="Second?")]
+    talk.type(program(*both, {"hear": "input", "say": True}, {"hear": "input", "say": True}) + "\n")
+    talk.until_lines("? First?", "?")
+    with chat.client() as client:
+        (row,) = client.call("conversations")["conversations"]
+        (task,) = client.call("tasks", conversation_id=row["conversation_id"])["tasks"]
+        ids = {"conversation_id": row["conversation_id"], "task_id": task["task_id"]}
+        client.call("respond", **ids, input_id="x", answer="there")
+    talk.until_line("? Second?")
+    talk.type("here\n")
+    talk.until('"input_id":"y","answer":"here"')
+    talk.type("\x04")
+    assert talk.end()[0] == 0
 
 
 # ---------------------------------------------------------------- Ctrl-C
