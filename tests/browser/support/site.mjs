@@ -12,9 +12,10 @@ const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const { build } = createRequire(here("../../../web/client/package.json"))("esbuild");
 
 /** A script as one file. */
-export async function bundle(contents, plugins = []) {
+export async function bundle(contents, plugins = [], { loader = "js", ...options } = {}) {
   const { outputFiles } = await build({
-    stdin: { contents, resolveDir: here("../../clients") },
+    stdin: { contents, resolveDir: here("../../clients"), loader },
+    ...options,
     plugins,
     bundle: true,
     write: false,
@@ -28,7 +29,7 @@ export async function bundle(contents, plugins = []) {
 export const CLIENTS = here("../../clients");
 
 /** A gateway that knows the page's origin, a guest's token, and the page. makeScript: (base, token) => the script. */
-export async function site(t, makeScript) {
+export async function site(t, makeScript, config = {}) {
   let script = "";
   const server = createServer((request, response) => {
     const isScript = request.url === "/page.js";
@@ -39,7 +40,7 @@ export async function site(t, makeScript) {
   await once(server, "listening");
   t.after(() => server.close());
   const origin = `http://127.0.0.1:${server.address().port}`;
-  const world = await new World({ origins: [origin] }).open();
+  const world = await new World({ origins: [origin], ...config }).open();
   t.after(() => world.close());
   const { token } = await world.guest();
   script = await makeScript(world.base, token);
