@@ -47,7 +47,7 @@ static struct buf plain_member(const struct js_doc *doc, uint32_t object, const 
     return plain;
 }
 
-/* What is to be approved, unless the prompt has it: a lone command, or all arguments. */
+/* Puts what is to be approved, unless the prompt has it: a lone command, or all arguments. */
 static void put_action(const struct js_doc *doc, uint32_t data, struct str prompt, struct buf *out)
 {
     uint32_t given = js_get(doc, data, "arguments");

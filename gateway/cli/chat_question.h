@@ -38,7 +38,7 @@ const struct chat_question *chat_question_asked(const struct chat_questions *q);
 /* Appends the member "answer" to a request: a choice by its number or its name, a yes, or text. */
 void chat_question_put_answer(const struct chat_question *its, struct str typed,
                               struct buf *request);
-/* What stands before the line in which it is answered. */
+/* The prompt of the line in which it is answered. */
 #define CHAT_QUESTION_PROMPT 32
 void chat_question_prompt(const struct chat_question *its, char ret[CHAT_QUESTION_PROMPT]);
 void chat_question_clear(struct chat_questions *q);

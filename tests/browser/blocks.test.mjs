@@ -35,7 +35,7 @@ import { createRoot } from "react-dom/client";
 const draw = (Page, props) => createRoot(document.getElementById("root")).render(createElement(Page, props));
 `;
 
-/** What a reader of each block has around it; `folder` has the libraries. */
+/** Each block with what its reader has around it; `folder` has the libraries. */
 const CASES = {
   Solid: {
     folder: home("solid"),

@@ -98,7 +98,7 @@ static void copy_file(const char *from, const char *to, const char *name)
     close(fd);
 }
 
-/* What a gateway finds that starts after this one was killed just now. */
+/* That is what a gateway finds that starts after this one was killed just now. */
 static void assert_head_after_kill(const struct fixture *f, uint64_t head)
 {
     struct fixture copy = {.batch = batch_new()};

@@ -319,7 +319,7 @@ static void test_ends_that_were_given_up_come_later(void **state)
     expect_few_ends(k);
 }
 
-/* Of tasks that ended at once, more than a batch seals, before a crash. */
+/* Seals of tasks that ended at once, more than a batch seals, before a crash. */
 static void test_seals_that_were_given_up_are_put_again(void **state)
 {
     struct kit *k = *state;

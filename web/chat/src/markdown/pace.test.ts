@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { Room } from "./pace";
 
-/** What waits after so many frames in each of which so much comes and drawing is so slow. */
+/** Characters that wait after so many frames in each of which so much comes and drawing is so slow. */
 function waitingAfter(frames: number, come: number, msOf: (characters: number) => number) {
   const room = new Room();
   let waits = 0;

@@ -52,7 +52,7 @@ export interface Cutting<T> {
 export class Room {
   characters = MUCH;
 
-  /** Of so many that wait: more of more, lest a page that is slow falls ever further behind. */
+  /** Characters to draw, of so many that wait: more of more, lest a page that is slow falls ever further behind. */
   of(waiting: number): number {
     return Math.max(this.characters, Math.min(MUCH, Math.ceil(waiting * SHARE)));
   }

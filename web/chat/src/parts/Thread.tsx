@@ -76,7 +76,7 @@ interface FollowedProps {
 }
 
 /**
- * What scrolls.  Each frame of a growing text moves its end out of view and into it again, and changes
+ * The part that scrolls.  Each frame of a growing text moves its end out of view and into it again, and changes
  * the state of what follows it: that renders this component, and not the turns, which nothing may
  * render between two frames.
  */
