@@ -21,6 +21,10 @@ static inline bool list_is_empty(const struct list *head)
 {
     return head->next == head;
 }
+static inline bool list_is_single(const struct list *head)
+{
+    return head->next != head && head->next == head->prev;
+}
 static inline bool list_is_in(const struct list *node)
 {
     return node->next != NULL;

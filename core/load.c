@@ -3,8 +3,9 @@
 #include <stdlib.h>
 
 #define LOAD_RETRY_MS 200
-#define LOAD_BYTES (256 * 1024)      /* of blocks in one read: a bounded piece at a time */
-#define AHEAD_BYTES (LOAD_BYTES / 2) /* with less than this before it, a reader gets the next */
+#define LOAD_BYTES (256 * 1024)      /* of blocks in one read that somebody waits for */
+#define LOAD_AHEAD (2 * LOAD_BYTES)  /* in one that comes before it is needed */
+#define AHEAD_BYTES (LOAD_AHEAD / 2) /* with less than this before it, a reader gets the next */
 
 struct load {
     struct hub *hub;
@@ -113,7 +114,7 @@ static void load_blocks(struct load *load)
               &(struct query){.kind = QUERY_BLOCKS,
                               .task_key = load->stream->task_key,
                               .after = load->seq - 1,
-                              .max_bytes = LOAD_BYTES},
+                              .max_bytes = load->ahead ? LOAD_AHEAD : LOAD_BYTES},
               on_loaded, load);
 }
 

@@ -34,6 +34,7 @@
 #define UNTOLD_MS 1000        /* input this long after the last reported one is news */
 #define KEEPALIVE_MS 20000
 #define TAKES_LATE_MS 5000
+#define ALONE_MOST 4 /* messages a turn to the only one that has any */
 
 /* --- admission: before the upgrade ------------------------------------------------------------ */
 
@@ -383,7 +384,7 @@ static void flush(struct session *session)
         session_wake(session);
 }
 
-void ws_flush_woken(struct front *f)
+static void flush_once(struct front *f)
 {
     struct list now, *node;
     list_init(&now);
@@ -392,6 +393,14 @@ void ws_flush_woken(struct front *f)
         struct session *session = list_item(node, struct session, woken);
         session->ops->flush(session);
     }
+}
+
+/* A reader that is alone has nobody to stay beside, and saves turns. */
+void ws_flush_woken(struct front *f)
+{
+    flush_once(f);
+    for (int i = 1; i < ALONE_MOST && list_is_single(&f->hub->woken); i++)
+        flush_once(f);
     closing_turn(f);
 }
 

@@ -5,7 +5,8 @@
  *           SQLite says how large the file becomes before it begins (SQLITE_FCNTL_SIZE_HINT); here
  *           that part is filled with zeros in long writes first, and the pages go into what is
  *           cached then.  Nobody reads the zeros: SQLite reads pages that the log has there, and
- *           takes the size of the database from its header.
+ *           takes the size of the database from its header; after a kill the next checkpoint
+ *           overwrites them or cuts them off.
  * Thread:   the connection's.
  * Owns:     nothing; its owner closes the connection first.
  * Errors:   none of its own: where the zeros cannot be written, SQLite's pages cannot either.

@@ -288,6 +288,35 @@ static void test_database_grows_in_long_writes(void **state)
     assert_grown(f, 60);
 }
 
+/* The files as a kill -9 in the middle of a checkpoint leaves them: zeros behind the database, and
+ * in the log what belongs there. */
+static void test_zeros_of_a_killed_checkpoint_are_overwritten_or_cut(void **state)
+{
+    struct fixture *f = *state;
+    struct fixture copy = {.batch = batch_new()};
+    struct stat st;
+    char command[512], path[128];
+    grow(f, 30);
+    ((struct store_sqlite *)f->store)->wal_limit = 1000;
+    put_block(f, 1, 30);
+    commit(f);
+    snprintf(copy.dir, sizeof copy.dir, "%.50s/copy", f->dir);
+    snprintf(path, sizeof path, "%s/holdfast.db", copy.dir);
+    snprintf(command, sizeof command, "mkdir %s && cp %s/holdfast.* %s/", copy.dir, f->dir,
+             copy.dir);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(truncate(path, st.st_size + (off_t)40 * PAGE), 0);
+    kit_open(&copy);
+    assert_blocks(&copy, 1, 31);
+    put_block(&copy, 1, 31);
+    commit(&copy);
+    assert_grown(&copy, 32);
+    kit_shut(&copy);
+    batch_free(copy.batch);
+    dir_remove(copy.dir);
+}
+
 static void test_disk_that_refuses_long_writes_is_written_by_pages(void **state)
 {
     struct fixture *f = *state;
@@ -308,6 +337,7 @@ int main(void)
         TEST(test_scattered_blocks_come_whole),
         TEST(test_checkpoints_do_not_disturb_a_reader),
         TEST(test_database_grows_in_long_writes),
+        TEST(test_zeros_of_a_killed_checkpoint_are_overwritten_or_cut),
         TEST(test_disk_that_refuses_long_writes_is_written_by_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
