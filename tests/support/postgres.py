@@ -50,9 +50,9 @@ def owner():
     sys.exit("postgres.py: no user to run the server as")
 
 
-def new_folder():
+def new_folder(parent="/tmp"):
     """One that the server's user may enter, and write to."""
-    folder = tempfile.mkdtemp(prefix="holdfast-pg-", dir="/tmp")
+    folder = tempfile.mkdtemp(prefix="holdfast-pg-", dir=parent)
     if owner():
         os.chown(folder, owner()["user"], owner()["group"])
     os.chmod(folder, 0o711)
@@ -64,13 +64,13 @@ def remove_folder(folder):
 
 
 class Postgres:
-    def __init__(self, folder=None, settings="", data="data", environ=None):
+    def __init__(self, folder=None, settings="", data="data", environ=None, parent="/tmp"):
         """A new server that is not started yet, or the one in that part of the folder.  environ: more of it, for the
-        server itself."""
+        server itself; parent: of a new one's folder."""
         self.environ = environ or {}
         self.bin = programs()
         self.as_owner = owner()
-        self.folder = folder or new_folder()
+        self.folder = folder or new_folder(parent)
         self.data = f"{self.folder}/{data}"
         if folder:
             return
