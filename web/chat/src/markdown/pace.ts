@@ -9,7 +9,8 @@ import { atNextFrame } from "../frame";
 const FRAME_MS = 20;
 const MUCH = 1_000; // characters that cannot be parsed within a frame or two, on a slow machine
 const LEAST = 200; // characters of a frame, however long they take
-const SHARE = 1 / 4; // of what waits, in a frame
+const SHARE = 1 / 4; // of what waits, in a frame, however long that takes
+const MOST = 500; // characters of such a share: still no long frame
 const BUDGET_MS = 8; // of a frame, for drawing what is new: as much again goes to the browser's layout
 const BUSY = 20; // changes, each in a frame of its own
 const PATIENCE_MS = 1_000;
@@ -54,7 +55,7 @@ export class Room {
 
   /** Characters to draw, of so many that wait: more of more, lest a page that is slow falls ever further behind. */
   of(waiting: number): number {
-    return Math.max(this.characters, Math.min(MUCH, Math.ceil(waiting * SHARE)));
+    return Math.max(this.characters, Math.min(MOST, Math.ceil(waiting * SHARE)));
   }
 
   took(characters: number, ms: number) {

@@ -10,7 +10,8 @@ const CALLS = 20; // shown; a task may make thousands
 type Of<T extends Part["type"]> = Extract<Part, { type: T }>;
 
 export type Step =
-  | { key: string; type: "text" | "thinking"; text: string }
+  /** The n-th of its type. */
+  | { key: string; type: "text" | "thinking"; n: number; text: string }
   | { key: string; type: "calls"; calls: ToolCall[] }
   | { key: string; type: "children"; ids: string[] }
   | { key: string; type: "question"; question: Question }
@@ -25,14 +26,17 @@ export function stepsOf(parts: readonly Part[], all: boolean): Step[] {
   const calls = parts.reduce((n, { type }) => n + Number(type === "tool"), 0);
   const hidden = all ? 0 : Math.max(0, calls - CALLS);
   const steps: Step[] = [];
+  const said = { text: 0, thinking: 0 };
   let seen = 0; // calls
+  let isTold = false; // that some are hidden
   for (const part of whole(parts)) {
     const { type } = part;
     const isWork = type === "tool" || type === "thinking";
-    if (isWork && seen < hidden) {
-      if (!steps.some((step) => step.type === "earlier")) steps.push({ key: "earlier", type: "earlier", count: hidden });
-    } else {
-      put(steps, part);
+    if (!isWork || seen >= hidden) {
+      put(steps, part, said);
+    } else if (!isTold) {
+      steps.push({ key: "earlier", type: "earlier", count: hidden });
+      isTold = true;
     }
     if (type === "tool") seen++;
   }
@@ -45,9 +49,9 @@ const TEXTS = 16; // of a stretch
 export function stretchesOf(steps: readonly Step[]): { key: string; steps: Step[] }[] {
   const all: { key: string; steps: Step[] }[] = [];
   for (const step of steps) {
-    const begins = step.type === "text" && Number(step.key.split(" ")[1]) % TEXTS === 0;
+    const begins = step.type === "text" && step.n > 0 && step.n % TEXTS === 0;
     if (all.length === 0) all.push({ key: "text 0", steps: [step] });
-    else if (begins && step.key !== "text 0") all.push({ key: step.key, steps: [step] });
+    else if (begins) all.push({ key: step.key, steps: [step] });
     else all.at(-1)!.steps.push(step);
   }
   return all;
@@ -73,13 +77,16 @@ export function isSame(one: Step, other: Step): boolean {
   return one.type === "earlier" && other.type === "earlier" && one.count === other.count;
 }
 
-function put(steps: Step[], part: Part) {
+/** A text has its number as its key, which is the same from either source: a message, and later events. */
+function put(steps: Step[], part: Part, said: { text: number; thinking: number }) {
+  const { type } = part;
+  if (type === "text" || type === "thinking") {
+    const n = said[type]++;
+    return steps.push({ key: `${type} ${n}`, type, n, text: part.text });
+  }
   const last = steps.at(-1);
-  const key = `${part.type} ${part.seq}`;
+  const key = `${type} ${part.seq}`;
   switch (part.type) {
-    case "text":
-    case "thinking":
-      return steps.push({ key: keyOf(steps, part.type), type: part.type, text: part.text });
     case "tool":
       if (last?.type === "calls") return last.calls.push(part.tool);
       return steps.push({ key, type: "calls", calls: [part.tool] });
@@ -98,14 +105,8 @@ function put(steps: Step[], part: Part) {
   }
 }
 
-/** The first text has one key from either source: a message, and later events. */
-const keyOf = (steps: Step[], type: "text" | "thinking") => {
-  const before = steps.findLast((step) => step.type === type);
-  return before ? `${type} ${Number(before.key.split(" ")[1]) + 1}` : `${type} 0`;
-};
-
 /** Whether it ends at the end of a sentence, a line or a block. */
-const isEnded = (text: string) => /[\n.!?:…。！？)\]}"'”’*`|>][^\S\n]*$/.test(text.slice(-40));
+const isEnded = (text: string) => text.endsWith("\n") || /[\n.!?:…。！？)\]}"'”’*`|>][^\S\n]*$/.test(text.slice(-40));
 
 /** Parts that may come at any time, even between two words of a sentence. */
 const isAside = ({ type }: Part) => type === "thinking" || type === "message" || type === "custom";
