@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { scene } from "./support/scene.mjs";
 import { states } from "./support/states.mjs";
-import { authWith, tokenOf } from "./support/tokens.mjs";
+import { OTHER_SECRET, tokenOf } from "./support/tokens.mjs";
 
 /** The texts of these elements, in the order in which they stand on the page. */
 const order = (chat, selector) =>
@@ -496,22 +496,12 @@ scene("a gateway that wants a token asks for one, and takes it", async (its) => 
 });
 
 scene("who is signed out while reading goes on reading, and can sign in again", async (its) => {
-  await its.reconfigure({ auth: await authWith(its.gateway.folder) });
-  const chat = await its.chat();
+  const chat = await states.signedOut(its);
   const { page } = chat;
-  await page.fill("#sign-in input", tokenOf("ada"));
-  await page.press("#sign-in input", "Enter");
-  await chat.waitForState("live");
-  await chat.ask("How deep is the sea?");
-  (await its.stage.puppet()).exit();
-  await chat.waitForStatus("completed");
-  await its.reconfigure({ auth: await authWith(its.gateway.folder, "another secret of more than thirty-two bytes!") });
-  await page.evaluate(() => dispatchEvent(new Event("online")));
-  await chat.waitForState("closed");
   assert.equal(await page.locator(".turn").count(), 1);
   await page.click("#why-not button:text-is('Sign in')");
   await chat.waitForText("This token is not good", "#sign-in h2");
-  await page.fill("#sign-in input", tokenOf("ada", "another secret of more than thirty-two bytes!"));
+  await page.fill("#sign-in input", tokenOf("ada", OTHER_SECRET));
   await page.press("#sign-in input", "Enter");
   await chat.waitForState("live");
   await page.waitForSelector(".turn");

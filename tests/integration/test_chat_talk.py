@@ -205,6 +205,7 @@ def test_questions_that_are_open_together_are_asked_one_after_another(chat):
     talk.type("y\n")
     talk.until('"input_id":"y","answer":true')
     talk.until_lines(">")
+    assert [line for line in talk.lines() if line.startswith("? ")] == ["? First?", "? Second?"]
     talk.type("\x04")
     assert talk.end()[0] == 0
 

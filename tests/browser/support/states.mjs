@@ -4,7 +4,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { tasksOf } from "./journal.mjs";
-import { authWith } from "./tokens.mjs";
+import { authWith, OTHER_SECRET, tokenOf } from "./tokens.mjs";
 
 const ANSWER = `A token bucket allows bursts and bounds the average. In C it is a handful of lines:
 
@@ -158,6 +158,55 @@ export const states = {
     await page.waitForSelector("#composer .file[data-state=there] >> nth=1");
     await page.waitForSelector("#composer canvas:visible");
     await page.waitForSelector(".of-question canvas:visible");
+    return chat;
+  },
+
+  /** A question that is edited in its place. */
+  async edited(its, options) {
+    const chat = await states.failed(its, options);
+    await chat.page.press("#message", "ArrowUp");
+    await chat.page.waitForSelector(".editor textarea:focus");
+    return chat;
+  },
+
+  /** Choices, and an approval with what the agent offers. */
+  async choices(its, options) {
+    const { chat, puppet } = await its.asked({ profile: await its.profile(options), said: ["I found two charts."] });
+    const offered = [
+      { id: "one", name: "Allow once", kind: "allow_once" },
+      { id: "all", name: "Allow for this conversation", kind: "allow_always" },
+      { id: "no", name: "Never", kind: "reject_always" },
+    ];
+    const action = { tool: "terminal", arguments: { command: "fetch charts --all" } };
+    puppet.emit("input_required", { input_id: "q", kind: "question", prompt: "Which chart?", options: ["North", "South"] });
+    puppet.emit("input_required", { input_id: "a", kind: "approval", prompt: "Fetch both?", ...action, options: offered });
+    await chat.page.waitForSelector("[data-input-id=a].open");
+    return chat;
+  },
+
+  /** A message that is too long, at the field. */
+  async tooLong(its, options) {
+    const chat = await its.chat({ profile: await its.profile(options) });
+    await chat.waitForState("live");
+    await chat.page.fill("#message", "The log of the week. ".repeat(4_000));
+    await chat.page.waitForSelector("#room[role=alert]");
+    return chat;
+  },
+
+  /** The token is good no more while its owner reads. */
+  async signedOut(its, options) {
+    await its.reconfigure({ auth: await authWith(its.gateway.folder) });
+    const chat = await its.chat({ profile: await its.profile(options) });
+    await chat.page.fill("#sign-in input", tokenOf("ada"));
+    await chat.page.press("#sign-in input", "Enter");
+    await chat.waitForState("live");
+    await chat.ask("How deep is the sea?");
+    (await its.stage.puppet()).exit();
+    await chat.waitForStatus("completed");
+    await its.reconfigure({ auth: await authWith(its.gateway.folder, OTHER_SECRET) });
+    await chat.page.evaluate(() => dispatchEvent(new Event("online")));
+    await chat.waitForState("closed");
+    await chat.page.waitForSelector("#why-not button");
     return chat;
   },
 
