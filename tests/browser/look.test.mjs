@@ -146,8 +146,8 @@ scene("a new question rises once and shortly, and not for those who want no moti
         page.addInitScript(() => {
           window.moved = [];
           addEventListener("animationstart", ({ target, animationName }) => {
-            const [its] = target.getAnimations().filter((each) => each.animationName === animationName);
-            window.moved.push({ of: target.className, name: animationName, ms: its?.effect.getComputedTiming().activeDuration ?? 0 });
+            const ms = 1_000 * parseFloat(getComputedStyle(target).animationDuration);
+            window.moved.push({ of: target.className, name: animationName, ms });
           });
         }),
     });
