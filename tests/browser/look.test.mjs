@@ -130,6 +130,12 @@ scene("a conversation's name has its whole row; its time is read out, and in the
   assert.equal(told.tip, "Summarise the log of this morning\nnow");
   assert.equal(told.time, "now");
   assert.ok(told.wide <= 1);
+  await chat.page.hover(row);
+  const ends = await chat.page.locator(row).evaluate((row) => {
+    const [title, more] = [row.querySelector(".title"), row.querySelector(".more")].map((each) => each.getBoundingClientRect());
+    return [title.right, more.left];
+  });
+  assert.ok(ends[0] <= ends[1], `the name ends at ${ends[0]}, its button begins at ${ends[1]}`);
 });
 
 scene("a new question rises once and shortly, and not for those who want no motion", async (its) => {
@@ -140,8 +146,8 @@ scene("a new question rises once and shortly, and not for those who want no moti
         page.addInitScript(() => {
           window.moved = [];
           addEventListener("animationstart", ({ target, animationName }) => {
-            const [its] = target.getAnimations().filter((each) => each.animationName === animationName);
-            window.moved.push({ of: target.className, name: animationName, ms: its?.effect.getComputedTiming().activeDuration ?? 0 });
+            const ms = 1_000 * parseFloat(getComputedStyle(target).animationDuration);
+            window.moved.push({ of: target.className, name: animationName, ms });
           });
         }),
     });
