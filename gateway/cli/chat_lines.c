@@ -436,7 +436,7 @@ static void on_error(struct chat *c)
     } else if (strcmp(code, "out_of_range") == 0 && c->seen > 0) {
         begin_again(c);
     } else if ((strcmp(code, "overloaded") == 0 || strcmp(code, "rate_limited") == 0) &&
-               c->o->what == CHAT_ASK) {
+               (c->o->what == CHAT_ASK || c->o->what == CHAT_RESUME)) {
         chat_show_aside(&c->show, "· the gateway is busy (%s); asking again", message);
         c->retry_ms = wait ? wait : 1000;
         chat_link_drop(&c->link);
