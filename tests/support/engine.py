@@ -110,7 +110,7 @@ class Composed:
                 service["ports"] = [port.replace(":8080:", f":{self.port}:") for port in service["ports"]]
             if "ulimits" in service:
                 service["ulimits"]["nofile"] = min(service["ulimits"]["nofile"], most)
-        changed = engine.folder / "compose.yaml"
+        changed = engine.folder / f"{self.name}.yaml"
         changed.write_text(yaml.safe_dump(compose))
         self.words = ["docker-compose", "--project-name", self.name, "--file", changed, "--project-directory", path.parent]
 
