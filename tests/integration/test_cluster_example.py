@@ -19,6 +19,8 @@ from test_proxy import NGINX
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 EXAMPLE = ROOT / "examples/cluster"
 LEASE_S = 3
+HOME_OF = ("SELECT convert_from(n.node, 'UTF8') FROM tasks t JOIN slots s ON s.slot = t.slot JOIN nodes n "
+           "ON n.incarnation = s.incarnation WHERE t.task_id = '{}'")
 
 if not postgres.programs() or not pathlib.Path(NGINX).exists():
     pytest.skip("PostgreSQL or nginx is not installed", allow_module_level=True)
@@ -62,18 +64,7 @@ class Cluster:
                               text=True, stdin=subprocess.DEVNULL).stdout.strip()
 
     def home_of(self, task):
-        return self.sql("SELECT convert_from(n.node, 'UTF8') FROM tasks t JOIN slots s ON s.slot = t.slot JOIN nodes n "
-                        f"ON n.incarnation = s.incarnation WHERE t.task_id = '{task['task_id']}'")
-
-    def through_the_door(self, token, ask):
-        """The answer to a client that comes back until somebody serves it."""
-        def try_it():
-            try:
-                with Client(self, token=token) as client:
-                    return ask(client)
-            except (Closed, Refused):
-                return None
-        return wait_until(try_it, "service through nginx")
+        return self.sql(HOME_OF.format(task["task_id"]))
 
     def close(self):
         self.process.send_signal(signal.SIGTERM)
@@ -101,6 +92,17 @@ def cluster():
         postgres.remove_folder(folder)
 
 
+def through_the_door(door, token, ask):
+    """The answer to a client that comes back until somebody serves it."""
+    def try_it():
+        try:
+            with Client(door, token=token) as client:
+                return ask(client)
+        except (Closed, Refused):
+            return None
+    return wait_until(try_it, "service through nginx")
+
+
 def talk(message):
     """Has that said in a conversation; the task, when it could be said and was answered."""
     def ask(client):
@@ -119,14 +121,14 @@ def has_said(client):
 
 
 def test_one_command_and_any_part_may_die(cluster):
-    token = cluster.through_the_door(None, lambda client: client.token)
-    task = cluster.through_the_door(token, talk("one"))
+    token = through_the_door(cluster, None, lambda client: client.token)
+    task = through_the_door(cluster, token, talk("one"))
     assert cluster.sql("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "1"
     home = cluster.home_of(task)
     before = cluster.number(f"{home}.pid")
 
     os.kill(before, signal.SIGKILL)  # it is begun again
-    assert cluster.through_the_door(token, talk("two"))
+    assert through_the_door(cluster, token, talk("two"))
     wait_until(lambda: (cluster.folder / f"{home}.pid").exists() and cluster.number(f"{home}.pid") != before,
                "a new process")
 
@@ -134,15 +136,15 @@ def test_one_command_and_any_part_may_die(cluster):
     os.kill(loop, signal.SIGKILL)
     os.kill(gateway, signal.SIGKILL)  # this one stays away: its owners go to others
     wait_until(lambda: not is_alive(gateway), "its end")
-    assert cluster.through_the_door(token, talk("three"))
+    assert through_the_door(cluster, token, talk("three"))
     assert cluster.home_of(task) not in ("", home)
 
     primary, standby = (postgres.Postgres(str(cluster.folder / "postgres"), data=name)
                         for name in ("primary", "standby"))
     primary.kill()
     standby.run("pg_ctl", "-D", standby.data, "-w", "promote")
-    assert cluster.through_the_door(token, talk("four"))
-    assert cluster.through_the_door(token, has_said) == ["one", "two", "three", "four"]
+    assert through_the_door(cluster, token, talk("four"))
+    assert through_the_door(cluster, token, has_said) == ["one", "two", "three", "four"]
 
 
 def test_a_stop_takes_the_database_from_no_gateway(cluster):
@@ -183,7 +185,11 @@ def test_the_compose_file_names_what_is_there():
 
 
 def test_the_gateways_of_the_compose_file_have_a_good_configuration(tmp_path):
-    text = (EXAMPLE / "cluster.json").read_text().replace("NODE", "one").replace("/keys/", f"{tmp_path}/")
+    command = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())["services"]["one"]["entrypoint"][-1]
+    put_in, _ = command.replace("$$", "$").split(" >")
+    text = subprocess.run(["sh", "-c", put_in.replace("/etc/holdfast", str(EXAMPLE))], env={**os.environ, "HOSTNAME": "one"},
+                          check=True, capture_output=True, text=True).stdout.replace("/keys/", f"{tmp_path}/")
+    assert json.loads(text)["cluster"]["advertise"] == "one:8090", "its own name, by which others find it"
     subprocess.run(["sh", EXAMPLE / "keys", str(tmp_path)], check=True)
     first = (tmp_path / "store.url").read_text()
     subprocess.run(["sh", EXAMPLE / "keys", str(tmp_path)], check=True)
