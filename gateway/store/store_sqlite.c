@@ -235,7 +235,7 @@ static int checkpointer_open(struct store_sqlite *s)
 
 static int writer_gather(struct store_sqlite *s)
 {
-    int rc = wal_gather_attach(&s->gather, s->writer.db);
+    int rc = sql_gather_attach(&s->gather, s->writer.db);
     return rc == SQLITE_OK ? STORE_OK : sql_conn_failed(&s->writer, rc);
 }
 

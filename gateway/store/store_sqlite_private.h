@@ -19,7 +19,7 @@
 #include "gateway/store/store_sqlite.h"
 #include "gateway/store/store_sqlite_ahead.h"
 #include "gateway/store/store_sqlite_grow.h"
-#include "gateway/store/wal_gather.h"
+#include "gateway/store/store_sqlite_gather.h"
 
 /* --- connections ------------------------------------------------------------------------------ */
 
@@ -302,7 +302,7 @@ enum checkpoint { CHECKPOINT_NONE, CHECKPOINT_ASKED, CHECKPOINT_READY, CHECKPOIN
 
 struct store_sqlite {
     struct sql_conn writer;
-    struct wal_gather gather; /* the writer's */
+    struct sql_gather gather; /* the writer's */
     struct sqlite_journal journal;
     struct store_start marks, new_marks; /* as committed; as in the current transaction */
     bool deletes;                        /* the current transaction deletes tasks */

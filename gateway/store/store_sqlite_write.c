@@ -404,7 +404,7 @@ int sqlite_commit(void *store, const struct batch *batch)
         sqlite_journal_rollback(&s->journal);
         return status;
     }
-    ASSERT(wal_gather_is_empty(&s->gather)); /* all of it is the kernel's now */
+    ASSERT(sql_gather_is_empty(&s->gather)); /* all of it is the kernel's now */
     s->marks = s->new_marks;
     sqlite_journal_commit(&s->journal);
     s->has_garbage = s->has_garbage || s->deletes;

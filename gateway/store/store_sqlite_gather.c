@@ -1,13 +1,13 @@
-#include "gateway/store/wal_gather.h"
+#include "gateway/store/store_sqlite_gather.h"
 
 #define HEADER_BYTES 24 /* of a frame */
 
-static struct wal_gather *gather_of(sqlite3_file *file)
+static struct sql_gather *gather_of(sqlite3_file *file)
 {
-    return container_of(file->pMethods, struct wal_gather, methods);
+    return container_of(file->pMethods, struct sql_gather, methods);
 }
 
-static int hand_on(struct wal_gather *g, sqlite3_file *file)
+static int hand_on(struct sql_gather *g, sqlite3_file *file)
 {
     int rc = g->used ? g->real->xWrite(file, g->bytes, (int)g->used, g->at) : SQLITE_OK;
     if (rc == SQLITE_OK)
@@ -18,7 +18,7 @@ static int hand_on(struct wal_gather *g, sqlite3_file *file)
 static int gather_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int64 at)
 {
     static const char inside[4] = {0}; /* the size of the database, where more frames follow */
-    struct wal_gather *g = gather_of(file);
+    struct sql_gather *g = gather_of(file);
     bool is_header = n == HEADER_BYTES, follows = at == g->end && (size_t)n <= sizeof g->bytes;
     if (is_header)
         g->ends = memcmp((const char *)bytes + 4, inside, sizeof inside) != 0;
@@ -39,38 +39,38 @@ static int gather_write(sqlite3_file *file, const void *bytes, int n, sqlite3_in
  * anew. */
 static int gather_read(sqlite3_file *file, void *bytes, int n, sqlite3_int64 at)
 {
-    struct wal_gather *g = gather_of(file);
+    struct sql_gather *g = gather_of(file);
     int rc = at + n > g->at ? hand_on(g, file) : SQLITE_OK;
     return rc == SQLITE_OK ? g->real->xRead(file, bytes, n, at) : rc;
 }
 
 static int gather_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
-    struct wal_gather *g = gather_of(file);
+    struct sql_gather *g = gather_of(file);
     int rc = hand_on(g, file);
     return rc == SQLITE_OK ? g->real->xTruncate(file, size) : rc;
 }
 
 static int gather_sync(sqlite3_file *file, int flags)
 {
-    struct wal_gather *g = gather_of(file);
+    struct sql_gather *g = gather_of(file);
     int rc = hand_on(g, file);
     return rc == SQLITE_OK ? g->real->xSync(file, flags) : rc;
 }
 
 static int gather_size(sqlite3_file *file, sqlite3_int64 *ret)
 {
-    struct wal_gather *g = gather_of(file);
+    struct sql_gather *g = gather_of(file);
     int rc = hand_on(g, file);
     return rc == SQLITE_OK ? g->real->xFileSize(file, ret) : rc;
 }
 
 static void on_rollback(void *arg)
 {
-    ((struct wal_gather *)arg)->used = 0;
+    ((struct sql_gather *)arg)->used = 0;
 }
 
-int wal_gather_attach(struct wal_gather *g, sqlite3 *db)
+int sql_gather_attach(struct sql_gather *g, sqlite3 *db)
 {
     sqlite3_file *file = NULL;
     int rc = sqlite3_file_control(db, NULL, SQLITE_FCNTL_JOURNAL_POINTER, (void *)&file);
@@ -93,7 +93,7 @@ int wal_gather_attach(struct wal_gather *g, sqlite3 *db)
     return SQLITE_OK;
 }
 
-bool wal_gather_is_empty(const struct wal_gather *g)
+bool sql_gather_is_empty(const struct sql_gather *g)
 {
     return g->used == 0;
 }

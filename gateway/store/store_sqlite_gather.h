@@ -1,4 +1,4 @@
-/* wal_gather -- the frames of a transaction reach SQLite's log in few writes.
+/* store_sqlite_gather -- the frames of a transaction reach SQLite's log in few writes.
  *
  * Shape:    SQLite writes the header and the page of each frame by themselves.  A write that
  *           follows the last one is kept instead, up to GATHER_BYTES, and all that is kept goes to
@@ -17,8 +17,8 @@
  * Errors:   SQLite's own, of the file beneath.
  * Standard: SQLite's file format, section 4.1 (the WAL).
  */
-#ifndef GATEWAY_STORE_WAL_GATHER_H
-#define GATEWAY_STORE_WAL_GATHER_H
+#ifndef GATEWAY_STORE_STORE_SQLITE_GATHER_H
+#define GATEWAY_STORE_STORE_SQLITE_GATHER_H
 
 #include <sqlite3.h>
 
@@ -26,7 +26,7 @@
 
 #define GATHER_BYTES 65536 /* 15 frames: with twice as many, a frame costs the same */
 
-struct wal_gather {
+struct sql_gather {
     sqlite3_io_methods methods;     /* what the log's file has now */
     const sqlite3_io_methods *real; /* what it had */
     sqlite3_int64 at, end;          /* the place of the bytes; of what follows the last write */
@@ -37,8 +37,8 @@ struct wal_gather {
 
 /* Takes over the writes of a connection that is in WAL mode, has read something, and has no
  * transaction.  Returns SQLite's code. */
-int wal_gather_attach(struct wal_gather *g, sqlite3 *db);
+int sql_gather_attach(struct sql_gather *g, sqlite3 *db);
 /* True outside of transactions. */
-bool wal_gather_is_empty(const struct wal_gather *g);
+bool sql_gather_is_empty(const struct sql_gather *g);
 
 #endif
