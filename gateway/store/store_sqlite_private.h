@@ -18,8 +18,8 @@
 #include "gateway/store/store_lock.h"
 #include "gateway/store/store_sqlite.h"
 #include "gateway/store/store_sqlite_ahead.h"
-#include "gateway/store/store_sqlite_grow.h"
 #include "gateway/store/store_sqlite_gather.h"
+#include "gateway/store/store_sqlite_grow.h"
 
 /* --- connections ------------------------------------------------------------------------------ */
 
