@@ -30,7 +30,7 @@ struct store_pg_options {
     bool replicated;     /* a commit must be on a synchronous standby too */
     bool takes_no_slots; /* it is the home of nobody */
     unsigned lease_s;    /* a node that gives no sign for so long counts as dead; 0: 10 */
-    unsigned connect_ms; /* longest wait for a connection; 0: 5 s */
+    unsigned connect_ms; /* longest wait for a connection, without finding addresses; 0: 5 s */
     unsigned answer_ms;  /* longest wait for an answer; 0: 15 s */
     size_t redo_bytes;   /* of the last batches, kept for a server that has lost them; 0: none */
 };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/store/store_pg_hosts.h"
 #include "gateway/store/store_pg_private.h"
 
 #define OLDEST_SERVER 140000
@@ -108,30 +109,78 @@ static bool conn_refused(struct pg_conn *conn, const char *why)
     return false;
 }
 
-static bool pg_connect(struct pg_conn *conn, const struct store_pg_options *o, const char *name)
+static bool host_refused(struct pg_conn *conn, const struct pg_host *host)
 {
-    const char *const keys[] = {
-        "dbname",          "application_name",    "target_session_attrs", "tcp_user_timeout",
-        "keepalives_idle", "keepalives_interval", "keepalives_count",     NULL};
-    const char *const values[] = {o->url, name, "read-write", "15000", "5", "2", "3", NULL};
-    int64_t until = pg_now() + (o->connect_ms ? o->connect_ms : CONNECT_MS);
+    char why[STORE_ERROR_TEXT];
+    const char *name = host->host ? host->host : host->hostaddr;
+    snprintf(why, sizeof why, "the server%s%.100s does not answer", name ? " " : "",
+             name ? name : "");
+    return conn_refused(conn, why);
+}
+
+static bool connect_to(struct pg_conn *conn, const char *url, const char *name,
+                       const struct pg_host *host, unsigned ms)
+{
+    /* Keys behind dbname count more than its text; NULL and "" count nothing. */
+    const char *const keys[] = {"dbname",
+                                "host",
+                                "hostaddr",
+                                "port",
+                                "application_name",
+                                "target_session_attrs",
+                                "tcp_user_timeout",
+                                "keepalives_idle",
+                                "keepalives_interval",
+                                "keepalives_count",
+                                NULL};
+    const char *const values[] = {
+        url, host->host, host->hostaddr, host->port, name, "read-write", "15000", "5", "2",
+        "3", NULL};
     conn->pg = PQconnectStartParams(keys, values, 1);
     if (!conn->pg || PQstatus(conn->pg) == CONNECTION_BAD)
         return conn_refused(conn, NULL);
     PQsetNoticeReceiver(conn->pg, on_notice, conn);
+    int64_t until =
+        pg_now() + ms; /* from here on: finding the address blocks, and ends by itself */
     PostgresPollingStatusType at = PGRES_POLLING_WRITING;
     while (at == PGRES_POLLING_READING || at == PGRES_POLLING_WRITING) {
         if (!pg_wait(conn->pg, at == PGRES_POLLING_READING ? POLLIN : POLLOUT, until))
-            return conn_refused(conn, "the server does not answer");
+            return host_refused(conn, host);
         at = PQconnectPoll(conn->pg);
     }
     return at == PGRES_POLLING_OK ? true : conn_refused(conn, NULL);
 }
 
+/* First the server that took us last.  All of the time is for one, a share of it for each of
+ * several; what is wrong with each is said. */
+static bool pg_connect(struct pg_conn *conn, const struct store_pg_options *o, const char *name)
+{
+    char said[STORE_ERROR_TEXT] = "";
+    size_t used = 0;
+    struct pg_hosts hosts;
+    pg_hosts_read(&hosts, o->url);
+    unsigned ms = (o->connect_ms ? o->connect_ms : CONNECT_MS) / (unsigned)hosts.n;
+    bool is_open = false;
+    for (size_t i = 0; i < hosts.n && !is_open; i++) {
+        size_t at = (conn->host + i) % hosts.n;
+        is_open = connect_to(conn, o->url, name, &hosts.all[at], ms);
+        if (is_open)
+            conn->host = at;
+        else if (used < sizeof said)
+            used += (size_t)snprintf(said + used, sizeof said - used, "%s%.*s", used ? "; " : "",
+                                     (int)((sizeof said - 1) / hosts.n - 2), conn->error);
+    }
+    pg_hosts_done(&hosts);
+    if (!is_open)
+        snprintf(conn->error, sizeof conn->error, "%s", said);
+    return is_open;
+}
+
 bool pg_conn_open(struct pg_conn *conn, const struct store_pg_options *o, const char *name)
 {
     int answer_ms = o->answer_ms ? (int)o->answer_ms : ANSWER_MS;
-    *conn = (struct pg_conn){.answer_ms = answer_ms, .is_reader = conn->is_reader};
+    *conn =
+        (struct pg_conn){.answer_ms = answer_ms, .is_reader = conn->is_reader, .host = conn->host};
     if (!pg_connect(conn, o, name))
         return false;
     if (PQserverVersion(conn->pg) < OLDEST_SERVER)

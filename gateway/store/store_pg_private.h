@@ -214,6 +214,7 @@ struct pg_conn {
     PGconn *pg; /* NULL: none */
     bool prepared[PG_COUNT];
     bool is_reader;
+    size_t host;        /* of the URL's: the one that took us last */
     size_t n_queued;    /* since the last flush */
     bool mending;       /* after a failure: in after_failure */
     bool warned;        /* the server warned since pg_flush began */

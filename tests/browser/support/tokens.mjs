@@ -6,7 +6,7 @@ import { join } from "node:path";
 
 const SECRET = "a secret of more than thirty-two bytes, for the tests";
 
-/** Of a gateway that knows no token of before. */
+/** For a gateway that knows no token of before. */
 export const OTHER_SECRET = "another secret of more than thirty-two bytes, for the tests";
 const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
 
