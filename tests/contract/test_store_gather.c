@@ -176,6 +176,7 @@ static void test_commit_beyond_the_cache_is_whole(void **state)
     assert_head_after_kill(f, MORE_THAN_CACHE + 1);
 }
 
+/* F37. */
 static void test_commit_of_which_any_write_fails_changes_nothing_and_lands_later(void **state)
 {
     struct fixture *f = *state;
