@@ -234,8 +234,7 @@ struct hub {
     bool closing;      /* in hub_done: the port is closed */
     int64_t epoch;     /* the number of the store's last rewind; 0: it never was rewound */
     struct slots open; /* their owners are served: everything from earlier runs is repaired */
-    unsigned
-        n_restores; /* the first is of what a gateway of this name left, later ones of others' */
+    struct slots own;  /* came from a process of the same gateway: tasks resume by a restart */
     struct hub_stats stats;
 };
 
@@ -251,10 +250,12 @@ void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg)
 /* --- slots, where several processes share the store ------------------------------------------- */
 
 /* The same for these slots, which became ours, while others are served; they are open when it is
- * ready.  One at a time.  number: the tenure's, of which new keys are made, above all that the
- * slots have; newest_id: of any record, "" for none. */
-void hub_restore_slots(struct hub *h, const struct slots *slots, int64_t number,
-                       const char *newest_id, void (*ready)(void *arg, int status), void *arg);
+ * ready.  One at a time.  own: of these, those that a process before this one, of the same
+ * gateway, had until now, NULL: none; number: the tenure's, of which new keys are made, above all
+ * that the slots have; newest_id: of any record, "" for none. */
+void hub_restore_slots(struct hub *h, const struct slots *slots, const struct slots *own,
+                       int64_t number, const char *newest_id, void (*ready)(void *arg, int status),
+                       void *arg);
 static inline bool hub_serves(const struct hub *h, const struct owner *o)
 {
     return slots_has(&h->open, o->slot);

@@ -167,8 +167,7 @@ void hub_find_quiet(struct hub *h, const struct slots *among, struct slots *ret)
 
 void hub_close_slots(struct hub *h, const struct slots *slots)
 {
-    for (size_t i = 0; i < countof(slots->bits); i++)
-        h->open.bits[i] &= ~slots->bits[i];
+    slots_less(&h->open, slots);
 }
 
 struct leaving {

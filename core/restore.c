@@ -401,14 +401,15 @@ static void ask_revoked(struct restore *r)
     restore_ask(r, (struct query){.kind = QUERY_REVOKED, .before = str_of(r->revoked)}, on_revoked);
 }
 
-static void restore_begin(struct hub *h, const struct slots *slots,
+static void restore_begin(struct hub *h, const struct slots *slots, const struct slots *own,
                           void (*ready)(void *arg, int status), void *arg)
 {
     struct restore *r = xcalloc(sizeof *r);
     *r = (struct restore){.hub = h, .slots = *slots, .ready = ready, .arg = arg};
-    h->n_restores++;
-    for (size_t i = 0; i < countof(slots->bits); i++)
-        h->open.bits[i] &= ~slots->bits[i];
+    slots_less(&h->open, slots);
+    slots_less(&h->own, slots); /* those that were left, and come again, are others' by then */
+    if (own)
+        slots_add_those(&h->own, own);
     ask_revoked(r);
 }
 
@@ -416,17 +417,18 @@ void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg)
 {
     struct slots all;
     slots_add_all(&all);
-    restore_begin(h, &all, ready, arg);
+    restore_begin(h, &all, &all, ready, arg);
 }
 
 /* Keys of the tenure are above all that the slots have, whoever gave those. */
-void hub_restore_slots(struct hub *h, const struct slots *slots, int64_t number,
-                       const char *newest_id, void (*ready)(void *arg, int status), void *arg)
+void hub_restore_slots(struct hub *h, const struct slots *slots, const struct slots *own,
+                       int64_t number, const char *newest_id, void (*ready)(void *arg, int status),
+                       void *arg)
 {
     int64_t first = number << 32 | 1;
     ASSERT(number >= 0 && number < INT32_MAX);
     h->next_key = first > h->next_key ? first : h->next_key;
     if (newest_id[0])
         ulid_after(&h->ulids, str_of(newest_id));
-    restore_begin(h, slots, ready, arg);
+    restore_begin(h, slots, own, ready, arg);
 }

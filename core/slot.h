@@ -44,6 +44,11 @@ static inline void slots_add_those(struct slots *s, const struct slots *those)
     for (size_t i = 0; i < countof(s->bits); i++)
         s->bits[i] |= those->bits[i];
 }
+static inline void slots_less(struct slots *s, const struct slots *those)
+{
+    for (size_t i = 0; i < countof(s->bits); i++)
+        s->bits[i] &= ~those->bits[i];
+}
 /* On a wire: SLOTS_HEX hexadecimal digits; false: it is something else. */
 void slots_put(const struct slots *s, struct buf *out);
 bool slots_read(struct str digits, struct slots *ret);

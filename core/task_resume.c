@@ -216,9 +216,10 @@ const char *resumed_why_name(enum resumed_why why)
     return why == RESUMED_TAKEOVER ? "takeover" : "restart";
 }
 
-static enum resumed_why resumed_why(const struct hub *h)
+static enum resumed_why resumed_why(const struct task *t)
 {
-    return h->n_restores > 1 ? RESUMED_TAKEOVER : RESUMED_RESTART;
+    bool own = slots_has(&t->hub->own, slot_of(task_owner(t)));
+    return own ? RESUMED_RESTART : RESUMED_TAKEOVER;
 }
 
 /* Withdraws the text from the event `from` on, 0 for none: what is before it has `keep`. The number
@@ -230,7 +231,7 @@ static uint64_t put_resumed_event(struct task *t, bool planned, uint64_t from,
     struct buf data = {0};
     buf_putc(&data, '{');
     js_put_int(&data, "attempt", (int64_t)w->attempt);
-    js_put_field(&data, "why", str_of(resumed_why_name(resumed_why(t->hub))));
+    js_put_field(&data, "why", str_of(resumed_why_name(resumed_why(t))));
     if (planned)
         js_put_bool(&data, "planned", true);
     if (from) {
@@ -271,7 +272,7 @@ static void go_on(struct task *t)
     w->attempt = w->past->attempts + 2;
     uint64_t withdrawn =
         put_resumed_event(t, w->past->stopped_at > 0, w->past->unsettled, &w->past->settled);
-    hub_count(t->hub->stats.resumed[resumed_why(t->hub)], str_of(t->agent->ops->kind));
+    hub_count(t->hub->stats.resumed[resumed_why(t)], str_of(t->agent->ops->kind));
     t->phase = PHASE_RESUMING;
     task_review_questions(t); /* stages the row */
     if (t->hub->o.resumed) {

@@ -79,6 +79,7 @@ static void cluster_on_restored(void *arg, int status)
 
 static void restore_next(struct cluster *c)
 {
+    struct slots own = {0};
     int64_t number = 0;
     unsigned n = 0;
     if (c->restores || c->stopped || (c->begun && slots_are_empty(&c->waiting)))
@@ -92,10 +93,13 @@ static void restore_next(struct cluster *c)
         if (!slots_has(&c->restoring, i))
             continue;
         number = c->view.moved[i] > number ? c->view.moved[i] : number;
+        if (store_pg_is_own(c->pg, i, c->view.moved[i]))
+            slots_add(&own, i);
         n++;
     }
     log_event(LEVEL_INFO, "cluster", "slots_come", LOG_INT("slots", n));
-    hub_restore_slots(c->hub, &c->restoring, number, c->view.newest_id, cluster_on_restored, c);
+    hub_restore_slots(c->hub, &c->restoring, &own, number, c->view.newest_id, cluster_on_restored,
+                      c);
 }
 
 /* --- slots that go ---------------------------------------------------------------------------- */
@@ -106,12 +110,6 @@ static void on_staged(struct waiter *w, int status)
     (void)status; /* a batch that was given up is over as well */
     if (!c->stopped)
         store_pg_release(c->pg, &c->leaving);
-}
-
-static void slots_less(struct slots *s, const struct slots *those)
-{
-    for (size_t i = 0; i < countof(s->bits); i++)
-        s->bits[i] &= ~those->bits[i];
 }
 
 /* They are idle. */

@@ -68,6 +68,8 @@ void store_pg_watch_end(struct store_pg *store);
 void store_pg_turned(struct store_pg *store);
 void store_pg_view(struct store_pg *store, struct store_view *ret);
 int64_t store_pg_incarnation(const struct store_pg *store);
+/* Whether this slot of ours, since that tenure, came from a process of our own name. */
+bool store_pg_is_own(const struct store_pg *store, unsigned slot, int64_t tenure);
 /* Whether the lease is sure, by this machine's clock since the last sign of life was sent. */
 bool store_pg_is_trusted(const struct store_pg *store);
 msec_t store_pg_lease_left(const struct store_pg *store); /* as long as it is sure; 0: it is not */

@@ -202,11 +202,22 @@ int pg_history_note(const struct store_pg *s, struct pg_conn *conn)
 static int slots_begin(struct store_pg *s, size_t living)
 {
     struct pg_call c;
+    PGresult *r;
     pg_begin(&c, &s->writer, PG_SLOTS_CLAIM);
     pg_int(&c, s->incarnation);
     pg_int(&c, s->incarnation);
     pg_int(&c, (int64_t)(N_SLOTS / (living + 1))); /* the newest has the smallest share */
-    return pg_run(&c);
+    int status = pg_ask(&c, &r);
+    for (int i = 0; status == STORE_OK && i < PQntuples(r); i++)
+        slots_add(&s->dealt, (unsigned)pg_col_int(r, i, 0) % N_SLOTS);
+    PQclear(r);
+    return status;
+}
+
+/* A start's tenure is its incarnation, of what it inherits and of what is dealt to it. */
+bool store_pg_is_own(const struct store_pg *store, unsigned slot, int64_t tenure)
+{
+    return tenure == store->incarnation && !slots_has(&store->dealt, slot);
 }
 
 int pg_newest_read(struct pg_conn *conn, char ret[TASK_ID_LEN + 1])

@@ -376,6 +376,7 @@ struct store_pg {
     struct pg_ends ends;
     struct pg_answers answers;
     int64_t incarnation;
+    struct slots dealt; /* nobody's, and ours since the start; set once */
     char life[PG_LIFE_BYTES];
     char name[48];   /* of all connections: pg_node_name */
     uint64_t number; /* committed last */

@@ -98,6 +98,14 @@ msec_t store_pg_lease_left(const struct store_pg *store)
     return 0;
 }
 
+bool store_pg_is_own(const struct store_pg *store, unsigned slot, int64_t tenure)
+{
+    (void)store;
+    (void)slot;
+    (void)tenure;
+    return false;
+}
+
 uint64_t store_pg_takeovers(const struct store_pg *store)
 {
     (void)store;

@@ -326,6 +326,34 @@ scene("conversations stand below their days, and an answer says who gave it, whe
   assert.equal(await tomorrow.textOf("#conversations .day"), "Yesterday");
 });
 
+for (const [locale, time] of [
+  ["en-US", /^\d{1,2}:\d\d\s[AP]M$/],
+  ["de-DE", /^\d\d:\d\d$/],
+  ["en-GB", /^\d\d:\d\d$/],
+])
+  scene(`the time of day is written as browsers do in ${locale}, and days are English`, async (its) => {
+    const profile = await its.profile({ locale });
+    const { chat, puppet } = await its.asked({ profile });
+    const { page } = chat;
+    puppet.emit("input_required", { input_id: "q", kind: "question", prompt: "How many?", timeout_s: 7_200 });
+    const [, day, waits] = /^Waits until (\w+), (.*)$/.exec(await page.textContent("[data-input-id=q] .hint:has-text('Waits')")) ?? [];
+    assert.ok(["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"].includes(day), day);
+    assert.match(waits, time);
+    puppet.exit();
+    await chat.waitForStatus("completed");
+    const [, ended] = (await chat.textOf(".turn .told > .actions .took")).split(" · ");
+    assert.match(ended, time);
+    await page.click("#later");
+    await page.fill("#schedules-dialog textarea", "What is new?");
+    await page.selectOption("select[aria-label='How often']", "week");
+    await page.selectOption("select[aria-label='Day of the week']", "Wednesday");
+    await page.fill("input[aria-label=Time]", "14:36");
+    await page.click("#schedules-dialog form button[type=submit]");
+    const words = await page.textContent("#schedules-dialog [data-schedule-id] .hint");
+    const own = locale === "en-US" ? "2:36\\sPM" : "14:36";
+    assert.match(words, new RegExp(`^every Wednesday at ${own} · next ([A-Z][a-z]{2} \\d{1,2}, )?${own}$`));
+  });
+
 scene("an answer says which agent gave it, also where there is one only", async (its) => {
   its.gateway.config.agents.pop();
   await its.reconfigure({});

@@ -195,6 +195,38 @@ static void back_in_the_middle(struct fixture *f, void (*step)(void))
     store_pg_ops.close(again);
 }
 
+/* Slots of its own that came from a process of its name. */
+static unsigned count_own(struct store_pg *s)
+{
+    struct store_view *v = xcalloc(sizeof *v);
+    unsigned n = 0;
+    store_pg_watch(s, turns, s);
+    store_pg_view(s, v);
+    for (unsigned i = 0; i < N_SLOTS; i++)
+        n += v->home[i] == s->incarnation && store_pg_is_own(s, i, v->moved[i]);
+    free(v);
+    return n;
+}
+
+/* It has its own 4095 again, and one that was nobody's, both since its start. */
+static void test_node_knows_which_slots_it_had(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(count_own(node_of(f)), 0);
+    store_pg_watch_end(node_of(f));
+    say_dead(node_of(f));
+    node_of(f)->fenced = true;
+    pg_kit_sql("UPDATE slots SET incarnation = NULL WHERE slot = 1000");
+    struct store_pg *again = open_node("one");
+    assert_string_equal(pg_kit_sql("SELECT count(*) FROM slots WHERE incarnation IS NULL"), "0");
+    assert_int_equal(count_own(again), N_SLOTS - 1);
+    assert_true(store_pg_is_own(again, 999, again->incarnation));
+    assert_false(store_pg_is_own(again, 1000, again->incarnation));
+    assert_false(
+        store_pg_is_own(again, 999, again->incarnation + 1)); /* it was away, and is back */
+    store_pg_ops.close(again);
+}
+
 static void test_node_is_back_before_its_rescue(void **state)
 {
     back_in_the_middle(*state, NULL);
@@ -218,6 +250,7 @@ static void test_node_is_back_after_its_rescue(void **state)
     assert_string_equal(blocks_of(f, 7), "1 to 6");
     assert_string_equal(pg_kit_sql("SELECT count(*) FROM journal"), "0");
     assert_string_equal(pg_kit_sql("SELECT count(*) FROM slots WHERE incarnation IS NULL"), "2048");
+    assert_int_equal(count_own(again), 0);
     store_pg_ops.close(again);
     store_pg_ops.close(two);
 }
@@ -488,6 +521,7 @@ int main(void)
         TEST(test_what_a_dead_node_left_is_sealed),
         TEST(test_rescue_goes_on_where_another_one_stopped),
         TEST(test_own_journal_is_inherited),
+        TEST(test_node_knows_which_slots_it_had),
         TEST(test_node_is_back_before_its_rescue),
         TEST(test_node_is_back_within_its_rescue),
         TEST(test_node_is_back_after_its_rescue),

@@ -245,6 +245,36 @@ def test_agents_that_can_go_on_do_so_at_the_next_home(cluster, model, kind):
     assert len(model.requests) == 2
 
 
+def test_first_slots_of_a_gateway_are_another_ones_or_its_own(cluster, model):
+    """A front has ended the home of all, and nobody was there for its slots: the next gateway begins with them."""
+    cluster.config = {"models": [{"name": "m", "base_url": model.url + "/v1", "model": "m"}],
+                      "agents": [{"name": "react", "kind": "react", "model": "m"}]}
+    home, front = cluster.start_pair()
+    model.script = [[m.head(), m.text("half "), threading.Event()]]
+    with client_of(home, "ann") as client:
+        task = client.chat("go", agent="react")
+        client.event(task, "token")
+    home.kill()
+    front.logged("event=rescued")
+    assert cluster.home_of("ann") == ""
+    model.script = [[m.head(), m.text("half "), threading.Event()]]
+    new = cluster.new("new", {"listen": "127.0.0.1:0"}).start()
+    assert cluster.home_of("ann") == "new"
+    with client_of(new, "ann") as client:
+        client.resume(task, 0)
+        resumed = client.event(task, "task.resumed")
+        client.event(task, "token", client.log.index(resumed))
+        new.kill()
+    model.script = [m.reply(m.text("whole"), m.finish(), m.DONE)]
+    new.start()
+    with client_of(new, "ann") as client:
+        resumed = [e["data"] for e in whole(client, task) if e["event"] == "task.resumed"]
+    assert [(data["attempt"], data["why"]) for data in resumed] == [(2, "takeover"), (3, "restart")]
+    said = new.http("GET", "/metrics")[2].decode().splitlines()
+    for why, n in (("restart", 1), ("takeover", 0)):
+        assert f'holdfast_tasks_resumed_total{{kind="react",why="{why}"}} {n}' in said
+
+
 def test_a_command_that_was_under_way_is_not_begun_again_at_the_next_home(cluster, tmp_path):
     """Nothing of it is to be seen there, and that is no proof."""
     ran, caller = tmp_path / "ran", commands.model()

@@ -83,12 +83,17 @@ static unsigned go(struct kit *k)
     return n;
 }
 
-static void come(struct kit *k)
+static void come_all(struct kit *k, const struct slots *slots, const struct slots *own)
 {
     int status = 1;
-    hub_restore_slots(&k->hub, &anns, tenure++, "", kit_on_ready, &status);
+    hub_restore_slots(&k->hub, slots, own, tenure++, "", kit_on_ready, &status);
     kit_settle(k);
     assert_int_equal(status, 0);
+}
+
+static void come(struct kit *k)
+{
+    come_all(k, &anns, NULL);
 }
 
 /* It is sent away, and another one comes; task NULL: it resumes none. */
@@ -140,6 +145,74 @@ static void test_it_moves_any_number_of_times(void **state)
     run_end(k, kit_run(k, 12), RUN_DONE, "");
     client_await(c, json("'event':'task.completed'"));
     client_free(c);
+}
+
+/* A kill, and a process that has no slots yet.  Clients must be gone. */
+static void start_again(struct kit *k)
+{
+    kit_close_hub(k);
+    kit_open_hub(k);
+    k->hub.o.shared = true;
+    k->hub.open = (struct slots){0};
+}
+
+static void resumes_by(struct kit *k, const char *owner, const char *task, const char *how)
+{
+    struct client *c = client_new(k, owner);
+    client_ask(c, "resume", "c", task, "");
+    client_await(c, how);
+    client_free(c);
+}
+
+static void test_a_start_tells_its_own_slots_from_those_of_others(void **state)
+{
+    struct kit *k = *state;
+    struct client *ann = client_new(k, "ann"), *bob = client_new(k, "bob");
+    char *anns_task = xstrdup(str_of(client_start(ann, "c", "go")));
+    char *bobs_task = xstrdup(str_of(client_start(bob, "c", "go")));
+    struct slots both = anns;
+    slots_add(&both, slot_of(STR("bob")));
+    client_free(ann);
+    client_free(bob);
+    start_again(k);
+    come_all(k, &both, &anns);
+    resumes_by(k, "ann", anns_task, json("'attempt':2,'why':'restart'"));
+    resumes_by(k, "bob", bobs_task, json("'attempt':2,'why':'takeover'"));
+    start_again(k);
+    come_all(k, &both, &both);
+    resumes_by(k, "ann", anns_task, json("'attempt':3,'why':'restart'"));
+    resumes_by(k, "bob", bobs_task, json("'attempt':3,'why':'restart'"));
+    free(anns_task);
+    free(bobs_task);
+}
+
+static void test_own_slots_that_went_come_back_as_those_of_others(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    client_free(c);
+    start_again(k);
+    come_all(k, &anns, &anns);
+    resumes_by(k, "ann", task, json("'attempt':2,'why':'restart'"));
+    (void)go(k);
+    come(k);
+    resumes_by(k, "ann", task, json("'attempt':3,'why':'takeover'"));
+}
+
+/* Slots that come later do not change what those that were here from the start are. */
+static void test_own_slots_stay_its_own_when_others_come(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    const char *task = client_start(c, "c", "go");
+    struct slots bobs = {0};
+    slots_add(&bobs, slot_of(STR("bob")));
+    client_free(c);
+    start_again(k);
+    come_all(k, &bobs, NULL);
+    come_all(k, &anns, &anns);
+    resumes_by(k, "ann", task, json("'attempt':2,'why':'restart'"));
 }
 
 static void test_what_waits_goes_along(void **state)
@@ -394,6 +467,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         HUB_TEST(test_a_task_goes_on_at_its_next_home),
         HUB_TEST(test_it_moves_any_number_of_times),
+        HUB_TEST(test_a_start_tells_its_own_slots_from_those_of_others),
+        HUB_TEST(test_own_slots_that_went_come_back_as_those_of_others),
+        HUB_TEST(test_own_slots_stay_its_own_when_others_come),
         HUB_TEST(test_what_waits_goes_along),
         HUB_TEST(test_what_was_not_left_is_not_idle),
         HUB_TEST(test_what_is_not_in_the_store_is_not_idle),

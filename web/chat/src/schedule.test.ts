@@ -22,8 +22,8 @@ test("an incomplete wish is none", () => {
 
 test("what is due is said in words, and in its own zone", () => {
   const words = (more: object) => inWords({ schedule_id: "s", chat: { message: "" }, ...more }, "Europe/Berlin");
-  for (const every of ["day", "weekdays", "week", "month"]) expect(words(times({ every })!)).toMatch(/ at 9:05\sAM$/);
-  expect(words({ cron: "5 9 * * 3", time_zone: "Asia/Tokyo" })).toMatch(/^every Wednesday at 9:05\sAM \(Asia\/Tokyo\)$/);
+  for (const every of ["day", "weekdays", "week", "month"]) expect(words(times({ every })!)).toMatch(/ at 0?9:05(\sAM)?$/);
+  expect(words({ cron: "5 9 * * 3", time_zone: "Asia/Tokyo" })).toMatch(/^every Wednesday at 0?9:05(\sAM)? \(Asia\/Tokyo\)$/);
   expect(words({ cron: "*/5 * * * *" })).toBe("*/5 * * * *");
   expect(words({ cron: "0 9 1 * 1" })).toBe("0 9 1 * 1");
   expect(words({ every_s: 7_200 })).toBe("every 2 h");

@@ -1,4 +1,4 @@
-/** words.ts -- numbers and times in the form that people read. */
+/** words.ts -- numbers and times in the form that people read: the words are English, times of day the browser's own. */
 
 const count = new Intl.NumberFormat("en");
 const ago = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
@@ -22,14 +22,18 @@ export function duration(ms: number): string {
 export const size = (bytes: number) =>
   bytes < 1_024 ? `${number(bytes)} B` : bytes < 1_048_576 ? `${(bytes / 1_024).toFixed(1)} KiB` : `${(bytes / 1_048_576).toFixed(1)} MiB`;
 
-export const timeOfDay = (ms: number) => new Date(ms).toLocaleTimeString("en", { hour: "numeric", minute: "2-digit" });
+/** As the reader's browser writes it: 2:36 PM, 14:36. */
+export const timeOfDay = (ms: number) => new Date(ms).toLocaleTimeString([], { hour: "numeric", minute: "2-digit" });
 
 /** The time of day, and the day unless it is today. */
 export function clock(ms: number, now = Date.now()): string {
   const isToday = new Date(ms).toDateString() === new Date(now).toDateString();
-  const day = isToday ? {} : ({ day: "numeric", month: "short" } as const);
-  return new Date(ms).toLocaleString("en", { ...day, hour: "numeric", minute: "2-digit" });
+  if (isToday) return timeOfDay(ms);
+  return `${new Date(ms).toLocaleDateString("en", { day: "numeric", month: "short" })}, ${timeOfDay(ms)}`;
 }
+
+/** A time within the next days. */
+export const weekday = (ms: number) => `${new Date(ms).toLocaleDateString("en", { weekday: "short" })}, ${timeOfDay(ms)}`;
 
 export function timeAgo(ms: number, now = Date.now()): string {
   const s = (ms - now) / 1_000;

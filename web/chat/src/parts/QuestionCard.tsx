@@ -5,7 +5,7 @@ import { useEffect, useState, type FormEvent } from "react";
 import { Markdown } from "../markdown/Markdown";
 import { may } from "../rights";
 import { sentenceOf } from "../trouble";
-import { plainly, pretty } from "../words";
+import { plainly, pretty, weekday } from "../words";
 import { Icon } from "./Icon";
 
 interface Choice {
@@ -107,15 +107,13 @@ function Expiry({ at }: { at: number }) {
     return () => clearInterval(timer);
   }, []);
   const s = Math.max(0, Math.round((at - now) / 1_000));
-  if (s >= 3_600) return <p className="hint">Waits until {new Date(at).toLocaleString([], SHORT)}</p>;
+  if (s >= 3_600) return <p className="hint">Waits until {weekday(at)}</p>;
   return (
     <p className="hint expiry">
       Waits {Math.floor(s / 60)}:{String(s % 60).padStart(2, "0")} more
     </p>
   );
 }
-
-const SHORT = { weekday: "short", hour: "numeric", minute: "2-digit" } as const;
 
 interface Asking {
   busy: boolean;
