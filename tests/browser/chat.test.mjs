@@ -228,6 +228,17 @@ scene("conversations stand at the side, and going back shows them again", async 
   assert.deepEqual(await chat.allTexts("#conversations .title"), ["How deep is the sea?"]);
 });
 
+/** In the page: goes to the first message, and notes where the focus goes while there may be earlier ones. */
+async function readFromTop() {
+  const thread = document.querySelector("#thread");
+  const scrolled = new Promise((resolve) => thread.addEventListener("scrollend", resolve, { once: true }));
+  thread.scrollTop = 0;
+  await scrolled;
+  window.left = [];
+  const button = document.querySelector("#earlier");
+  addEventListener("focusin", ({ target }) => target !== button && button.isConnected && window.left.push(target.id));
+}
+
 scene("earlier messages come when asked for", async (its) => {
   const chat = await its.chat();
   await chat.waitForState("live");
@@ -240,10 +251,16 @@ scene("earlier messages come when asked for", async (its) => {
   await chat.page.reload();
   await chat.page.waitForSelector("#earlier:visible");
   assert.deepEqual(await chat.allTexts(".turn .asked"), counts.slice(2));
-  await chat.page.click("#earlier");
+  const place = () => chat.page.locator(".turn", { hasText: "3 0" }).first().evaluate((turn) => turn.getBoundingClientRect().top);
+  await chat.page.evaluate(readFromTop);
+  const before = await place();
+  await chat.page.focus("#earlier");
+  await chat.page.keyboard.press("Enter");
   await chat.page.waitForFunction((n) => document.querySelectorAll(".turn .asked").length === n, counts.length);
   await chat.page.waitForSelector("#earlier", { state: "hidden" });
   assert.deepEqual(await chat.allTexts(".turn .asked"), counts);
+  assert.ok(Math.abs((await place()) - before) <= 2, "who reads there stays there");
+  assert.deepEqual(await chat.page.evaluate(() => window.left), [], "the button keeps the focus for the next page");
   await chat.assertIsJournal();
 });
 

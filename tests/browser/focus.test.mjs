@@ -37,6 +37,74 @@ scene("a question that is edited gives the focus back, and is asked into the fie
   (await its.stage.puppet()).exit();
 });
 
+scene("an editor goes with its conversation, and takes no focus when that is opened again", async (its) => {
+  const { chat, page } = await answered(its);
+  const pencil = ".of-asked button[title='Edit and ask again']";
+  const goAndReturn = async () => {
+    await page.click("#new");
+    await page.waitForSelector("#empty:visible");
+    await page.click("#conversations a");
+    await page.waitForSelector(".of-asked, .editor");
+    await page.evaluate(() => new Promise(requestAnimationFrame)); // its focus would have come by now
+  };
+  await page.click(pencil);
+  await focused(page, ".editor textarea");
+  await page.keyboard.press("Escape");
+  await focused(page, pencil);
+  await goAndReturn();
+  assert.equal(await page.locator(`${pencil}:focus`).count(), 0);
+
+  await page.click(pencil);
+  await page.fill(".editor textarea", "Half of");
+  await goAndReturn();
+  assert.equal(await page.locator(".editor").count(), 0);
+  assert.equal(await chat.textOf(".turn .asked"), "How deep is the sea?");
+});
+
+scene("an editor that is left and opened again within a frame has the focus", async (its) => {
+  const { page } = await answered(its);
+  await page.focus("#message");
+  await page.keyboard.press("ArrowUp");
+  await focused(page, ".editor textarea");
+  await page.evaluate(async () => {
+    const press = (key) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+    press("Escape");
+    await null; // as between two keys
+    press("ArrowUp");
+  });
+  await page.evaluate(() => new Promise(requestAnimationFrame));
+  await focused(page, ".editor textarea");
+});
+
+scene("an agent that is chosen is asked, also within the same frame", async (its) => {
+  const chat = await its.chat();
+  await chat.waitForState("live");
+  await chat.page.fill("#message", "3 0");
+  await chat.page.evaluate(() => {
+    const agents = document.querySelector("#agent");
+    agents.value = "slow";
+    agents.dispatchEvent(new Event("change", { bubbles: true }));
+    document.querySelector("#composer").requestSubmit();
+  });
+  await chat.waitForStatus("completed"); // a puppet would wait for the stage
+});
+
+scene("Enter twice within a frame asks an edited question once", async (its) => {
+  const { chat, page } = await answered(its);
+  await page.click(".of-asked button[title='Edit and ask again']");
+  await page.fill(".editor textarea", "How wide is the sea?");
+  await page.evaluate(() => {
+    const field = document.querySelector(".editor textarea");
+    for (let n = 0; n < 2; n++) field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
+  });
+  await page.waitForSelector(".editor", { state: "detached" });
+  await chat.ask("And then?"); // is sent behind both
+  (await its.stage.puppet()).exit();
+  const next = await its.stage.puppet();
+  assert.equal(next.run.input, "And then?");
+  next.exit();
+});
+
 scene("arrows between versions keep the focus, from the first to the last and back", async (its) => {
   const { chat, page } = await answered(its);
   for (let version = 2; version <= 3; version++) {
@@ -55,6 +123,17 @@ scene("arrows between versions keep the focus, from the first to the last and ba
     await chat.waitForText(place, ".told .versions");
     await focused(page, `.told .versions .${arrow}`);
   }
+
+  await page.focus(".told .versions .former");
+  await page.evaluate(() => {
+    document.activeElement.click();
+    document.querySelector("#message").focus(); // before the other version comes
+  });
+  await page.keyboard.type("Meanwhile");
+  await chat.waitForText("2/3", ".told .versions");
+  await page.evaluate(() => new Promise(requestAnimationFrame));
+  await focused(page, "#message");
+  assert.equal(await page.inputValue("#message"), "Meanwhile");
 });
 
 scene("answers to an agent's questions lead to the field", async (its) => {

@@ -80,6 +80,39 @@ scene("a growing answer changes the page within frames alone, and its end stays 
   await chat.assertIsJournal();
 });
 
+/** In the page, before its own scripts: while it is hidden there are no frames. */
+function hideable() {
+  const request = window.requestAnimationFrame.bind(window);
+  const held = (window.held = []);
+  window.requestAnimationFrame = (callback) => (window.isHidden ? -held.push(callback) : request(callback));
+  window.show = () => {
+    window.isHidden = false;
+    for (const callback of held.splice(0)) request(callback);
+  };
+}
+
+scene("what comes while the tab is hidden waits in one frame, and stands there when it is seen again", async (its) => {
+  const profile = await its.profile();
+  const { chat, puppet } = await its.asked({ said: ["Begin.\n\n"], shown: "Begin.", profile, prepare: (page) => page.addInitScript(hideable) });
+  const { page } = chat;
+  const beside = await its.chat({ profile, hash: `#${chat.conversationId()}` });
+  await page.evaluate(() => (window.isHidden = true));
+  for (let n = 0; n < 300; n++) work(puppet, n);
+  await shows(beside, 300);
+  const { parts, waiting } = await page.evaluate(() => ({ parts: document.querySelectorAll(".answer h2").length, waiting: window.held.length }));
+  assert.equal(parts, 0);
+  assert.ok(waiting <= 3, `${waiting} frames wait`); // the page's, and those of what follows the end
+  await page.evaluate(() => window.show());
+  await shows(chat, 300);
+  await page.waitForFunction(() => {
+    const { scrollHeight, scrollTop, clientHeight } = document.querySelector("#thread");
+    return scrollHeight - scrollTop - clientHeight <= 2;
+  });
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await chat.assertIsJournal();
+});
+
 /** In the page: adds the newest step once more, and takes it away again; the browser styles the page each time. */
 function addSteps() {
   const stretch = [...document.querySelectorAll(".stretch")].at(-1);

@@ -1,5 +1,6 @@
 /** agent.ts -- the agent that is asked: the one chosen in this tab, else the usual one. */
 
+import { useSyncExternalStore } from "react";
 import { gateway } from "./gateway";
 import { Observable } from "./inspector/changing";
 import { read, write } from "./kept";
@@ -22,6 +23,6 @@ export const choice = new Choice();
 /** Undefined until the gateway has said which there are. */
 export function useAgent() {
   const { agents } = useWatched(gateway);
-  const { name } = useWatched(choice);
+  const name = useSyncExternalStore(choice.subscribe, () => choice.name); // at once: what is sent next is for it
   return agents.find((one) => one.name === name) ?? agents.find((one) => one.default) ?? agents[0];
 }

@@ -12,25 +12,37 @@ class Editing extends Observable {
   /** The turn's key; null: none is edited. */
   key: string | null = null;
   /** The turn to whose pencil the focus returns: it is drawn anew. */
-  returnsTo: string | null = null;
+  #returnsTo: string | null = null;
   #from: Element | null = null;
 
   begin(key: string) {
     this.#from = document.activeElement;
-    this.returnsTo = null;
+    this.#returnsTo = null;
     this.#set(key);
   }
 
   leave() {
     const from = this.#from as HTMLElement | null;
     if (from?.isConnected) from.focus();
-    else this.returnsTo = this.key;
+    else this.#returnsTo = this.key;
     this.#set(null);
   }
 
   /** It was asked. */
   end() {
     this.#set(null);
+  }
+
+  /** Its editor is gone, with what it held. */
+  drop(key: string) {
+    if (this.key === key) this.end();
+  }
+
+  /** Whether the focus returns to this turn's pencil, told once. */
+  takesFocus(key: string): boolean {
+    if (this.#returnsTo !== key) return false;
+    this.#returnsTo = null;
+    return true;
   }
 
   /** Edits the last question; where that cannot be, returns its text to be asked anew. */

@@ -2,12 +2,11 @@
 
 import type { Conversation, FilePart, Turn } from "@holdfast/client";
 import { edit, type Versions as Its } from "@holdfast/client/branches";
-import { useState } from "react";
+import { useEffect, useState, useSyncExternalStore } from "react";
 import TextareaAutosize from "react-textarea-autosize";
 import { canEdit, editing } from "../editing";
 import { filesOf, messageOf } from "../files";
 import { isComposing } from "../keyboard";
-import { useWatched } from "../watch";
 import { CopyButton } from "./CopyButton";
 import { FileCard } from "./FileCard";
 import { Icon } from "./Icon";
@@ -21,8 +20,9 @@ interface Props {
 }
 
 export function Asked({ turn, input, conversation, versions }: Props) {
-  useWatched(editing, ({ key }) => String(key === turn.key));
-  if (editing.key === turn.key) return <Editor turn={turn} input={input} conversation={conversation} />;
+  // Drawn at once, and not with the next frame: keys that follow are for what has the focus then.
+  const isEdited = useSyncExternalStore(editing.subscribe, () => editing.key === turn.key);
+  if (isEdited) return <Editor turn={turn} input={input} conversation={conversation} />;
   return (
     <>
       <Question input={input} files={filesOf(conversation, turn)} conversationId={conversation.id} />
@@ -35,7 +35,7 @@ export function Asked({ turn, input, conversation, versions }: Props) {
             className="quiet"
             aria-label="Edit and ask again"
             title="Edit and ask again"
-            autoFocus={editing.returnsTo === turn.key}
+            ref={(pencil) => void (pencil && editing.takesFocus(turn.key) && pencil.focus())}
             onClick={() => editing.begin(turn.key)}
           >
             <Icon name="pen" />
@@ -64,8 +64,9 @@ export function Question({ input, files, conversationId }: { input: string; file
 
 function Editor({ turn, input, conversation }: Omit<Props, "versions">) {
   const [text, setText] = useState(input);
+  useEffect(() => () => editing.drop(turn.key), [turn.key]);
   const ask = () => {
-    if (text.trim() === "") return;
+    if (text.trim() === "" || editing.key !== turn.key) return; // it was asked, and is still drawn
     edit(conversation, turn, messageOf(text, filesOf(conversation, turn)), { agent: turn.task?.summary.agent, when_busy: "enqueue" });
     editing.end();
   };

@@ -50,7 +50,7 @@ export function Thread({ conversation, ask, edit, sought = null }: Props) {
   const isEmpty = turns.length === 0 && conversation.loaded;
   return (
     <Followed conversation={conversation} isEmpty={isEmpty && isNew(conversation)} sought={sought}>
-      {conversation.hasEarlier && <Earlier conversation={conversation} />}
+      <Earlier conversation={conversation} />
       {isEmpty && <Nothing conversation={conversation} ask={ask} />}
       <div id="turns" role="log" aria-live="off">
         {turns.map((turn) => (
@@ -136,27 +136,38 @@ function Nothing({ conversation, ask }: Pick<Props, "conversation" | "ask">) {
   );
 }
 
-/** Loads older messages, and keeps the reading position. */
+/** Loads older messages, and keeps the reading position, and the focus for the next ones. */
 function Earlier({ conversation }: { conversation: Conversation }) {
   const [busy, setBusy] = useState(false);
-  const button = useRef<HTMLButtonElement>(null);
-  const fromEnd = useRef<number | null>(null);
-  const scroller = () => button.current!.closest("#thread")!;
+  const place = useRef<{ thread: Element; fromEnd: number }>(null);
+  const first = conversation.messages[0];
   useLayoutEffect(() => {
-    if (fromEnd.current === null) return;
-    const at = scroller();
-    at.scrollTop = at.scrollHeight - fromEnd.current;
-    fromEnd.current = null;
-  }, [conversation.messages]);
+    if (!place.current) return;
+    const { thread, fromEnd } = place.current;
+    thread.scrollTop = thread.scrollHeight - fromEnd;
+    place.current = null;
+  }, [first]);
+  if (!conversation.hasEarlier) return null;
 
-  const bring = async () => {
-    const at = scroller();
-    fromEnd.current = at.scrollHeight - at.scrollTop;
+  const bring = async (thread: Element) => {
+    if (busy) return;
+    place.current = { thread, fromEnd: thread.scrollHeight - thread.scrollTop };
     setBusy(true);
-    await conversation.earlier().finally(() => setBusy(false));
+    try {
+      await conversation.earlier();
+    } catch {
+      place.current = null; // the button stays, for another try
+    }
+    setBusy(false);
   };
   return (
-    <button ref={button} id="earlier" type="button" className="quiet" disabled={busy} onClick={() => void bring()}>
+    <button
+      id="earlier"
+      type="button"
+      className="quiet"
+      aria-disabled={busy || undefined}
+      onClick={({ currentTarget }) => void bring(currentTarget.closest("#thread")!)}
+    >
       Earlier messages
     </button>
   );

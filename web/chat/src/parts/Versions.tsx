@@ -37,8 +37,10 @@ export function Versions({ its, of, conversation, task }: Props) {
   if (!its || its.at < 0) return null;
   const { ids, at } = its;
   const go = (to: number, way: string) => {
-    pressed = { among: ids[0]!, to, way };
-    void choose(gateway, conversation, ids[to] ?? task).catch(() => {});
+    const its = (pressed = { among: ids[0]!, to, way });
+    void choose(gateway, conversation, ids[to] ?? task).catch(() => {
+      if (pressed === its) pressed = null;
+    });
   };
   const arrow = (to: number, way: "former" | "next", label: string) => (
     <button
@@ -48,6 +50,7 @@ export function Versions({ its, of, conversation, task }: Props) {
       title={label}
       disabled={ids[to] === undefined || link !== null}
       onClick={() => go(to, way)}
+      onBlur={({ relatedTarget }) => relatedTarget && (pressed = null)} // the user is elsewhere when it comes
     >
       <Icon name="chevron" />
     </button>

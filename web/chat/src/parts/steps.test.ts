@@ -67,6 +67,19 @@ test("keys stay while a task goes on, and are no two's", () => {
   }
 });
 
+test("a thought keeps its key while older ones are hidden with their calls", () => {
+  const parts = Array.from({ length: 40 }, (_, n) => [thought(`t${n}`), call(), text(`${n}`)]).flat();
+  const keys = new Map<string, string>();
+  for (let n = 3; n <= parts.length; n += 3) {
+    for (const step of stepsOf(parts.slice(0, n), false)) {
+      if (step.type !== "thinking") continue;
+      expect(step.key).toBe(keys.get(step.text) ?? step.key);
+      keys.set(step.text, step.key);
+    }
+  }
+  expect(new Set(keys.values()).size).toBe(40);
+});
+
 test("much is shown piece by piece, and no piece ends within a character", () => {
   const all = [text("abcd"), call(), thought("ef"), text("gh🌊i")];
   const shown: string[] = [];

@@ -31,13 +31,13 @@ export function stepsOf(parts: readonly Part[], all: boolean): Step[] {
   let isTold = false; // that some are hidden
   for (const part of whole(parts)) {
     const { type } = part;
-    const isWork = type === "tool" || type === "thinking";
-    if (!isWork || seen >= hidden) {
-      put(steps, part, said);
-    } else if (!isTold) {
+    const isHidden = seen < hidden && (type === "tool" || type === "thinking");
+    if (isHidden && !isTold) {
       steps.push({ key: "earlier", type: "earlier", count: hidden });
       isTold = true;
     }
+    if (!isHidden) put(steps, part, said);
+    else if (type === "thinking") said.thinking++; // those that are shown keep their keys
     if (type === "tool") seen++;
   }
   return steps;
