@@ -223,6 +223,7 @@ static void chat_on_closed(void *arg, int code, const char *why)
         return;
     }
     c->state = CHAT_CONNECTING;
+    c->may_miss_answers = true;
     chat_talk_draw(c);
     uv_timer_start(&c->again, chat_on_again, pause_before_next(c), 0);
     c->attempts++;

@@ -45,7 +45,7 @@ void chat_answer(struct chat *c, struct str typed)
     js_put_field(&r, "input_id", str_of(its->id));
     chat_question_put_answer(its, typed, &r);
     chat_send(c, &r);
-    chat_question_close(&c->questions, str_of(its->id));
+    chat_question_sent(&c->questions);
     ask_user(c);
 }
 
@@ -301,9 +301,21 @@ static void on_resumed(struct chat *c)
     c->seen = first - 1;
 }
 
-/* For a task that has ended with nothing after --after. */
+/* Answers that a break has swallowed: their questions are open, or the events before had said. */
+static void ask_again(struct chat *c)
+{
+    bool any = false;
+    while (c->may_miss_answers && chat_question_refused(&c->questions, true))
+        any = true;
+    c->may_miss_answers = false;
+    if (any)
+        ask_user(c);
+}
+
+/* Also for a task that has ended with nothing after --after. */
 static void on_caught_up(struct chat *c)
 {
+    ask_again(c);
     uint64_t head = (uint64_t)number(c, 0, "seq");
     if (c->state != CHAT_FOLLOWING || head != c->seen || c->seen != c->o->after)
         return;
@@ -416,7 +428,17 @@ static void begin_again(struct chat *c)
     chat_show_begin(&c->show);
     chat_show_aside(&c->show, "· the gateway has lost a part of this task: from its beginning,");
     c->seen = c->epoch = 0;
+    chat_question_clear(&c->questions); /* those that it still has come again */
     chat_ask(c);
+}
+
+/* Another answer was first, or the question is over; anything else can be answered again. */
+static void on_answer_refused(struct chat *c, const char *code, const char *message)
+{
+    bool is_over = strcmp(code, "conflict") == 0 || strcmp(code, "not_found") == 0;
+    chat_show_aside(&c->show, "· the answer was not accepted: %s", message);
+    if (chat_question_refused(&c->questions, !is_over) && !is_over)
+        ask_user(c);
 }
 
 static void on_error(struct chat *c)
@@ -435,13 +457,13 @@ static void on_error(struct chat *c)
         chat_give_up(c, "this gateway serves no guests: set HOLDFAST_TOKEN, or use --token");
     } else if (strcmp(code, "out_of_range") == 0 && c->seen > 0) {
         begin_again(c);
+    } else if (strcmp(id, "respond") == 0) {
+        on_answer_refused(c, code, message);
     } else if ((strcmp(code, "overloaded") == 0 || strcmp(code, "rate_limited") == 0) &&
                (c->o->what == CHAT_ASK || c->o->what == CHAT_RESUME)) {
         chat_show_aside(&c->show, "· the gateway is busy (%s); asking again", message);
         c->retry_ms = wait ? wait : 1000;
         chat_link_drop(&c->link);
-    } else if (strcmp(id, "respond") == 0) {
-        chat_show_aside(&c->show, "· the answer was not accepted: %s", message);
     } else if (c->o->talks && c->was_welcome) {
         chat_show_aside(&c->show, "holdfast: %s", message);
         if (c->state == CHAT_ASKING)

@@ -63,7 +63,8 @@ struct chat {
     bool is_warned; /* the last thing typed was a Ctrl-C */
     bool was_welcome;
     bool is_broken;
-    bool is_raw; /* this program edits: in a talk */
+    bool may_miss_answers; /* the connection broke, and the task's events are not caught up yet */
+    bool is_raw;           /* this program edits: in a talk */
 };
 
 /* chat.c */

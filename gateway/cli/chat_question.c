@@ -104,6 +104,15 @@ static void add_choices(struct chat_question *its, const struct js_doc *doc, uin
 
 /* --- the row of questions --------------------------------------------------------------------- */
 
+/* The oldest with an answer on its way, or without; n for none. */
+static size_t oldest(const struct chat_questions *q, bool is_sent)
+{
+    size_t at = 0;
+    while (at < q->n && q->all[at].is_sent != is_sent)
+        at++;
+    return at;
+}
+
 static char *copy_of(const struct buf *text)
 {
     return xstrdup(text->len ? buf_str(text) : STR(""));
@@ -132,7 +141,7 @@ bool chat_question_add(struct chat_questions *q, const struct js_doc *doc, uint3
     buf_done(&tool);
     q->all = xrealloc(q->all, (q->n + 1) * sizeof *q->all);
     q->all[q->n++] = its;
-    return q->n == 1;
+    return oldest(q, false) == q->n - 1;
 }
 
 static void drop(struct chat_question *its)
@@ -145,22 +154,47 @@ static void drop(struct chat_question *its)
     }
 }
 
+static void drop_at(struct chat_questions *q, size_t at)
+{
+    drop(&q->all[at]);
+    memmove(&q->all[at], &q->all[at + 1], (q->n - at - 1) * sizeof *q->all);
+    q->n--;
+}
+
 bool chat_question_close(struct chat_questions *q, struct str id)
 {
     size_t at = 0;
     while (at < q->n && !str_eq(str_of(q->all[at].id), id))
         at++;
+    bool is_asked = at == oldest(q, false);
     if (at == q->n)
         return false;
-    drop(&q->all[at]);
-    memmove(&q->all[at], &q->all[at + 1], (q->n - at - 1) * sizeof *q->all);
-    q->n--;
-    return at == 0;
+    drop_at(q, at);
+    return is_asked;
 }
 
 const struct chat_question *chat_question_asked(const struct chat_questions *q)
 {
-    return q->n > 0 ? &q->all[0] : NULL;
+    size_t at = oldest(q, false);
+    return at < q->n ? &q->all[at] : NULL;
+}
+
+void chat_question_sent(struct chat_questions *q)
+{
+    size_t at = oldest(q, false);
+    ASSERT(at < q->n);
+    q->all[at].is_sent = true;
+}
+
+bool chat_question_refused(struct chat_questions *q, bool again)
+{
+    size_t at = oldest(q, true);
+    if (at == q->n)
+        return false;
+    q->all[at].is_sent = false;
+    if (!again)
+        drop_at(q, at);
+    return true;
 }
 
 void chat_question_clear(struct chat_questions *q)

@@ -17,6 +17,7 @@
 struct chat_question {
     char *id, *text;
     bool is_approval; /* yes or no answers it */
+    bool is_sent;     /* an answer is on its way, and the event that closes it is not here yet */
     size_t n_choices;
     struct {
         char *id, *name;
@@ -31,6 +32,11 @@ struct chat_questions {
 
 /* Takes the data of an input_required.  True: it is to be asked now. */
 bool chat_question_add(struct chat_questions *q, const struct js_doc *doc, uint32_t data);
+/* The one that is asked has an answer on its way; the next one is asked. */
+void chat_question_sent(struct chat_questions *q);
+/* The oldest answer on its way does not arrive: its question is asked again, or is over.  False:
+ * there is none. */
+bool chat_question_refused(struct chat_questions *q, bool again);
 /* It is answered, or waits no longer.  True: it was the one that was asked. */
 bool chat_question_close(struct chat_questions *q, struct str id);
 /* The one that is asked; NULL for none. */

@@ -12,6 +12,7 @@ import pytest
 
 import model_server as m
 import tokens
+from asking_gateway import AskingGateway
 from gateway import Gateway, free_port, refusing_port, run
 from holdfast import Client, ids, program, wait_until
 from lost_history import LostHistory, beside
@@ -349,6 +350,50 @@ def test_question_without_a_terminal_is_told(chat):
         client.call("respond", conversation_id=conversation, task_id=task, input_id="q1", answer="red")
     status, out, _ = command.end()
     assert status == 0 and '"red"' in out
+
+
+@pytest.mark.parametrize("first", ["overloaded", "rate_limited", "invalid_request", None])
+def test_answer_that_does_not_arrive_is_asked_for_again(tmp_path, first):
+    gateway = AskingGateway(first)
+    with beside(gateway) as port:
+        gateway.host, gateway.port = "127.0.0.1", port
+        command = Chat(gateway, tmp_path).start("hello", terminal=True)
+        command.until("? Which?")
+        command.type("red\n")
+        command.until("was not accepted" if first else "connected again")
+        command.until("? Which?", times=2)
+        command.type("blue\n")
+        status, _, _ = command.end()
+    assert (status, gateway.answers) == (0, ["red", "blue"])
+
+
+@pytest.mark.parametrize("first", ["conflict", "not_found"])
+def test_question_that_is_over_is_not_asked_again(tmp_path, first):
+    gateway = AskingGateway(first)
+    with beside(gateway) as port:
+        gateway.host, gateway.port = "127.0.0.1", port
+        command = Chat(gateway, tmp_path).start("hello", terminal=True)
+        command.until("? Which?")
+        command.type("red\n")
+        command.until("was not accepted")
+        command.interrupt()
+        _, out, _ = command.end()
+    assert (out.count("? Which?"), gateway.answers) == (1, ["red"])
+
+
+def test_question_of_a_lost_history_is_not_asked(tmp_path):
+    gateway = AskingGateway(None)
+    asks = [("task.created", {}), ("input_required", {"input_id": "lost", "kind": "question", "prompt": "Old?"})]
+    gateway.epochs = [(5, asks), (6, gateway.epochs[0][1])]
+    gateway.on_resume = super(AskingGateway, gateway).on_resume
+    gateway.answers.append("none yet")
+    with beside(gateway) as port:
+        gateway.host, gateway.port = "127.0.0.1", port
+        command = Chat(gateway, tmp_path).start("hello", terminal=True)
+        command.until("? Which?")
+        command.type("blue\n")
+        status, out, _ = command.end()
+    assert (status, out.count("? Old?"), gateway.answered) == (0, 1, ["q"])
 
 
 def test_answer_on_a_terminal_is_lightly_styled(chat):

@@ -58,10 +58,10 @@ class Command:
                 del self.ends[end]
         return bool(self.ends)
 
-    def until(self, text, stream="out"):
-        """Waits until it has printed that."""
+    def until(self, text, stream="out", times=1):
+        """Waits until it has printed that, so many times."""
         deadline = time.monotonic() + WAIT_S
-        while text.encode() not in self.seen[stream]:
+        while self.seen[stream].count(text.encode()) < times:
             assert self._read(deadline), f"it ended without {text!r}: {self.seen}"
 
     def lines(self):
