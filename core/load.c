@@ -16,6 +16,19 @@ struct load {
     bool ahead; /* nobody needs it yet: whoever does asks again, and decides what is wrong */
 };
 
+/* Read ahead is a quarter of the cache at most: more would be gone before its readers come to it, and be
+ * read again. */
+static bool has_room_ahead(const struct block_cache *cache)
+{
+    return cache->ahead_bytes + LOAD_AHEAD <= cache->max_bytes / 4;
+}
+
+static void no_longer_on_its_way(struct load *load)
+{
+    if (load->ahead)
+        load->hub->cache.ahead_bytes -= LOAD_AHEAD;
+}
+
 static void end_load(struct load *load)
 {
     struct stream *s = load->stream;
@@ -92,14 +105,17 @@ static void on_loaded(void *arg, int status, struct answer *answer)
 {
     struct load *load = arg;
     struct stream *s = load->stream;
+    void (*put)(struct block_cache *, struct stream *, struct block *) =
+        load->ahead ? block_cache_put_ahead : block_cache_put;
     if (status < 0 && status != STORE_CORRUPT && !load->ahead) {
         load_later(load);
         return;
     }
+    no_longer_on_its_way(load);
     bool found = answer->n_blocks > 0 && answer->blocks[0]->first <= load->seq &&
                  stream_owns(s, answer->blocks[0]);
     for (size_t i = 0; i < answer->n_blocks && !s->gone && stream_owns(s, answer->blocks[i]); i++) {
-        block_cache_put(&load->hub->cache, s, answer->blocks[i]);
+        put(&load->hub->cache, s, answer->blocks[i]);
         answer->blocks[i] = NULL;
     }
     if (found || s->gone || load->ahead)
@@ -127,6 +143,7 @@ static void load_new(struct hub *h, struct stream *s, uint64_t seq, bool ahead)
                           .since = h->clock.now_ms,
                           .again.fire = on_load_again,
                           .ahead = ahead};
+    h->cache.ahead_bytes += ahead ? LOAD_AHEAD : 0;
     load_blocks(load);
 }
 
@@ -139,7 +156,9 @@ void load_begin(struct hub *h, struct cursor *c)
 void load_ahead(struct hub *h, struct cursor *c)
 {
     struct stream *s = c->stream;
-    uint64_t seq = s->load || s->gone || s->broken ? 0 : cursor_misses(c, AHEAD_BYTES);
+    if (s->load || s->gone || s->broken || !has_room_ahead(&h->cache))
+        return;
+    uint64_t seq = cursor_misses(c, AHEAD_BYTES);
     if (seq)
         load_new(h, s, seq, true);
 }
@@ -149,6 +168,7 @@ void load_drop(struct stream *s)
     if (!s->load)
         return;
     timer_disarm(&s->load->hub->clock, &s->load->again);
+    no_longer_on_its_way(s->load);
     free(s->load);
     s->load = NULL;
 }

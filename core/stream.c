@@ -200,6 +200,20 @@ static void touch(struct block_cache *cache, struct cached_block *cached)
     list_push(&cached->stream->cached->lru, &cached->own_lru);
 }
 
+/* A cached block's memory: its bytes, its entry here and, often, the stream and the summary that
+ * only it keeps alive. */
+static size_t cost_of(const struct block *b)
+{
+    return b->len + CACHED_OVERHEAD;
+}
+
+static void no_longer_ahead(struct block_cache *cache, struct cached_block *cached)
+{
+    if (cached->ahead)
+        cache->ahead_bytes -= cost_of(cached->block);
+    cached->ahead = false;
+}
+
 enum read_result cursor_peek(struct cursor *c, struct block_cache *cache, size_t max,
                              struct str *ret_lines)
 {
@@ -221,6 +235,7 @@ enum read_result cursor_peek(struct cursor *c, struct block_cache *cache, size_t
             return READ_LOAD;
         struct cached_block *cached = s->cached->at[i];
         touch(cache, cached);
+        no_longer_ahead(cache, cached);
         first = cached->block->first;
         run = (struct str){cached->block->bytes, cached->block->len};
     }
@@ -299,19 +314,13 @@ void block_cache_init(struct block_cache *cache, size_t max_bytes)
     list_init(&cache->lru);
 }
 
-/* A cached block's memory: its bytes, its entry here and, often, the stream and the summary that
- * only it keeps alive. */
-static size_t cost_of(const struct block *b)
-{
-    return b->len + CACHED_OVERHEAD;
-}
-
 static void uncache(struct block_cache *cache, struct cached_block *cached)
 {
     struct stream *s = cached->stream;
     struct cached_blocks *all = s->cached;
     size_t at = (size_t)find_block(s, cached->block->first);
     ASSERT(all->at[at] == cached);
+    no_longer_ahead(cache, cached);
     memmove(all->at + at, all->at + at + 1, (all->n - at - 1) * sizeof(struct cached_block *));
     all->n--;
     all->bytes -= cost_of(cached->block);
@@ -360,7 +369,7 @@ static void put_in_order(struct stream *s, struct cached_block *cached)
     all->n++;
 }
 
-void block_cache_put(struct block_cache *cache, struct stream *s, struct block *b)
+static void cache_block(struct block_cache *cache, struct stream *s, struct block *b, bool ahead)
 {
     if (find_block(s, b->first) >= 0) {
         block_free(b);
@@ -368,12 +377,22 @@ void block_cache_put(struct block_cache *cache, struct stream *s, struct block *
     }
     make_room(cache, s, cost_of(b));
     struct cached_block *cached = xcalloc(sizeof *cached);
-    cached->stream = s;
-    cached->block = b;
+    *cached = (struct cached_block){.stream = s, .block = b, .ahead = ahead};
+    cache->ahead_bytes += ahead ? cost_of(b) : 0;
     put_in_order(s, cached);
     s->cached->bytes += cost_of(b);
     cache->bytes += cost_of(b);
     touch(cache, cached);
+}
+
+void block_cache_put(struct block_cache *cache, struct stream *s, struct block *b)
+{
+    cache_block(cache, s, b, false);
+}
+
+void block_cache_put_ahead(struct block_cache *cache, struct stream *s, struct block *b)
+{
+    cache_block(cache, s, b, true);
 }
 
 void block_cache_drop(struct block_cache *cache, struct stream *s)

@@ -38,6 +38,7 @@ struct cached_block {
     struct list own_lru; /* in the list of its stream */
     struct stream *stream;
     struct block *block;
+    bool ahead; /* nobody has read it since it was put ahead */
 };
 
 /* The blocks of one stream that are in the cache: at least one. */
@@ -170,13 +171,15 @@ uint64_t cursor_misses(const struct cursor *c, size_t ahead);
 /* The cache of blocks of all streams; drops the least recently used first. */
 struct block_cache {
     struct list lru;
-    size_t bytes, max_bytes;                        /* with CACHED_OVERHEAD for each block */
+    size_t bytes, max_bytes; /* with CACHED_OVERHEAD for each block */
+    size_t ahead_bytes;      /* of those that nobody has read yet, and of what is on its way */
     void (*idle)(struct stream *stream, void *arg); /* a stream lost its last block */
     void *arg;
 };
 void block_cache_init(struct block_cache *cache, size_t max_bytes);
-void block_cache_put(struct block_cache *cache, struct stream *s,
-                     struct block *b);                              /* takes ownership */
+/* Takes ownership of the block.  Ahead: before somebody needs it, on his way. */
+void block_cache_put(struct block_cache *cache, struct stream *s, struct block *b);
+void block_cache_put_ahead(struct block_cache *cache, struct stream *s, struct block *b);
 void block_cache_drop(struct block_cache *cache, struct stream *s); /* all of a stream's */
 
 #endif
