@@ -16,8 +16,8 @@ struct load {
     bool ahead; /* nobody needs it yet: whoever does asks again, and decides what is wrong */
 };
 
-/* Read ahead is a quarter of the cache at most: more would be gone before its readers come to it, and be
- * read again. */
+/* Read ahead is a quarter of the cache at most: more would be gone before its readers come to it,
+ * and be read again. */
 static bool has_room_ahead(const struct block_cache *cache)
 {
     return cache->ahead_bytes + LOAD_AHEAD <= cache->max_bytes / 4;

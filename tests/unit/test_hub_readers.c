@@ -503,11 +503,10 @@ static void test_hub_reader_gets_the_next_blocks_before_it_needs_them(void **sta
 
 enum { READERS = 8, THEIR_TOKENS = 400 }; /* each of a task of its own, of 1.6 MB */
 
-/* Bytes of blocks that are read from the store. */
 static struct {
     void (*query)(struct store_port *, const struct query *, store_query_fn, void *);
     store_query_fn done;
-    size_t bytes;
+    size_t bytes; /* of blocks that are read from the store */
 } counted;
 
 static void count_answer(void *arg, int status, struct answer *answer)
