@@ -77,6 +77,9 @@ struct run_events {
     void (*on_unknown)(void *task, struct str tool);
     /* Nobody waits for the answer to that question of the run any more: it counts as expired. */
     void (*on_moot)(void *task, struct str input_id);
+    /* The topics, by their keys, that the user has allowed in the conversation (approval.h). */
+    bool (*is_allowed)(void *task, struct str key);
+    void (*allow)(void *task, struct str key);
     /* The run has decided to fail, and something that it began still runs: core commits that, with
      * the text, and then cancels it.  Nothing that the run says after this counts. */
     void (*on_stop)(void *task, struct str text);

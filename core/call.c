@@ -112,6 +112,7 @@ struct call *hub_request(struct hub *h, const struct asker *who, struct request 
     c->expires_at_ms = who->expires_at_ms;
     if (c->rights)
         c->req.actor = c->rights->actor;
+    c->req.is_visitor = !rights_are_whole(c->rights);
     if ((h->o.told || h->o.home) && who->from)
         c->from = xstrdup(str_of(who->from));
     if (who->trace && c->req.verb == VERB_CHAT)

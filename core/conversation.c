@@ -205,6 +205,7 @@ void conversation_deleted(struct conversation *c)
     c->deletions++;
     map_each(&c->hub->streams, conversation_drop_stream, c);
     notices_forget(c);
+    allowances_forget(&c->hub->allowances, str_of(c->owner->name), str_of(c->id));
     if (o->deleted)
         o->deleted(o->arg, str_of(c->owner->name), str_of(c->id));
 }

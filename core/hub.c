@@ -118,6 +118,7 @@ void hub_init(struct hub *h, const struct hub_options *options, struct store_por
     map_init(&h->conversations, secret, conversation_key);
     map_init(&h->owners, secret, owner_key);
     map_init(&h->claims, secret, claim_key);
+    allowances_init(&h->allowances, secret);
     h->ulids.random = h->o.random;
     if (!h->o.shared)
         slots_add_all(&h->open);
@@ -266,6 +267,7 @@ void hub_done(struct hub *h)
     map_done(&h->conversations);
     map_done(&h->owners);
     map_done(&h->claims);
+    allowances_done(&h->allowances);
     clock_done(&h->clock);
     agent_line_done(&h->decoder);
     js_done(&h->doc);

@@ -11,6 +11,7 @@
 #define CORE_HUB_H
 
 #include "core/agent.h"
+#include "core/allowances.h"
 #include "core/clock.h"
 #include "core/feed.h"
 #include "core/journal.h"
@@ -196,6 +197,7 @@ struct hub {
     struct revocations revocations;
     struct store_port *port;
     struct map streams, conversations, owners, claims;
+    struct allowances allowances;
     struct ulid_source ulids;
     struct agent_line_decoder decoder; /* scratch, like the next two */
     struct js_doc doc;

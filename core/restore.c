@@ -430,5 +430,6 @@ void hub_restore_slots(struct hub *h, const struct slots *slots, const struct sl
     h->next_key = first > h->next_key ? first : h->next_key;
     if (newest_id[0])
         ulid_after(&h->ulids, str_of(newest_id));
+    allowances_forget_slots(&h->allowances, slots);
     restore_begin(h, slots, own, ready, arg);
 }

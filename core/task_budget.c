@@ -83,7 +83,9 @@ static void budget_ask(struct task *t)
     budget_put_question(&b->budget, now_of(t), &data);
     b->calls_until = b->budget.tool_calls;
     b->asks = true; /* first: the clocks stand now */
-    b->asks = task_ask_own(t, &(struct own_question){str_of(id), buf_str(&data), on_budget, t});
+    b->asks = task_ask_own(
+        t, &(struct own_question){
+               .id = str_of(id), .data = buf_str(&data), .answered = on_budget, .arg = t});
     buf_done(&data);
 }
 
@@ -176,7 +178,7 @@ static void budget_go_on(struct task *t)
     b->calls_until = past->calls_asked;
     budget_put_id(&b->budget, id);
     b->asks = past->asks;
-    task_ask_still(t, &(struct own_question){str_of(id), STR_NULL, on_budget, t});
+    task_ask_still(t, &(struct own_question){.id = str_of(id), .answered = on_budget, .arg = t});
     if (past->refused)
         budget_refuse(t);
 }

@@ -143,7 +143,8 @@ void task_ask(struct task *t, const struct agent_line *line);
 /* The approval of a call, which the gateway itself asks for; false: the task fails because of
  * it. */
 struct approval {
-    struct str prompt, call_id, tool, arguments;
+    const struct approval_question *question;
+    struct str call_id, tool, arguments;
     void (*answered)(void *arg, struct str answer);
     void *arg;
 };
@@ -155,6 +156,7 @@ bool task_await_approval(struct task *t, struct str call_id,
  * id. */
 struct own_question {
     struct str id, data;
+    struct str option_ids; /* as in struct question; n 0: only yes and no */
     void (*answered)(void *arg, struct str answer);
     void *arg;
 };
@@ -165,6 +167,8 @@ void task_ask_still(struct task *t, const struct own_question *own);
 void task_close_questions(struct task *t); /* at the end: outcome.answers */
 void task_free_questions(struct task *t);
 void task_on_moot(void *task, struct str input_id); /* from the adapter */
+bool task_is_allowed(void *task, struct str key);   /* the same, and task_tool.c */
+void task_allow(void *task, struct str key);
 /* At a start: an input_required or input_received in the task's events. */
 void task_restore_question(struct task *t, const struct event_parts *line);
 /* The run is there again, and the askers with it: they are told what was answered before that. */

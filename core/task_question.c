@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/approval.h"
 #include "proto/str.h"
 
 #define NO_SUCH_QUESTION "no such question"
@@ -126,7 +127,7 @@ static void question_settle(struct task *t, struct question *q, struct str answe
     if (q->answered) {
         q->answered(q->arg, answer);
     } else if (is_early(t, q)) {
-        q->unheard = true; /* true, false or null, which are kept as they are */
+        q->unheard = true; /* true, false, null or an option, which are kept as they are */
     } else {
         struct buf line = {0};
         buf_puts(&line, "{\"type\":\"input\",");
@@ -186,6 +187,7 @@ bool task_ask_own(struct task *t, const struct own_question *own)
         return false;
     struct question *q = question_add(t, own->id);
     q->approval = true;
+    q->option_ids = str_own(own->option_ids);
     q->answered = own->answered;
     q->arg = own->arg;
     task_event_hidden(t, EVENT_INPUT_REQUIRED, own->data);
@@ -230,12 +232,16 @@ bool task_ask_approval(struct task *t, const struct approval *a)
     js_put_field(&data, "input_id", str_of(id));
     js_put_field(&data, "kind", STR("approval"));
     js_put_field(&data, "call_id", a->call_id);
-    js_put_field(&data, "prompt", a->prompt);
+    js_put_field(&data, "prompt", buf_str(&a->question->prompt));
     js_put_field(&data, "tool", a->tool);
     js_put_raw(&data, "arguments", a->arguments);
+    approval_put_options(a->question, &data);
     buf_putc(&data, '}');
-    bool asks =
-        task_ask_own(t, &(struct own_question){str_of(id), buf_str(&data), a->answered, a->arg});
+    bool asks = task_ask_own(t, &(struct own_question){.id = str_of(id),
+                                                       .data = buf_str(&data),
+                                                       .option_ids = approval_ids(a->question),
+                                                       .answered = a->answered,
+                                                       .arg = a->arg});
     buf_done(&data);
     return asks;
 }
@@ -281,11 +287,17 @@ void task_ask(struct task *t, const struct agent_line *line)
     tell_asked(t);
 }
 
-/* The answer as JSON. */
-static void put_answer(struct buf *out, const struct request *r)
+static bool is_conversation(const struct request *r)
 {
+    return r->answer == ANSWER_TEXT && str_eq(r->answer_text, STR(APPROVAL_CONVERSATION));
+}
+
+/* The answer as JSON.  A visitor may decide about this call, not about those to come. */
+static void put_answer(struct buf *out, const struct request *r, struct str option_ids)
+{
+    bool is_wide = r->is_visitor && is_conversation(r) && str_eq(option_ids, APPROVAL_IDS);
     if (r->answer == ANSWER_TEXT)
-        js_put_str(out, r->answer_text);
+        js_put_str(out, is_wide ? STR(APPROVAL_ONCE) : r->answer_text);
     else
         buf_puts(out, r->answer == ANSWER_TRUE ? "true" : "false");
 }
@@ -329,7 +341,7 @@ enum error task_respond(struct task *t, const struct request *r, const char **re
     if (!may_answer(q, r, ret_why))
         return ERR_BAD_REQUEST;
     struct buf answer = {0};
-    put_answer(&answer, r);
+    put_answer(&answer, r, q->option_ids);
     bool same = q->answer && is_kept(str_of(q->answer), buf_str(&answer));
     bool late = q->answer || task_is_ending(t);
     if (!late)
@@ -382,24 +394,35 @@ static bool is_value(const struct js_doc *doc, uint32_t node, struct str value)
     return same;
 }
 
+/* The question is not known any more, and perhaps was one whose answer put_answer narrows. */
+static bool was_given(struct str given, const struct request *r)
+{
+    const struct str ids[] = {STR_NULL, APPROVAL_IDS};
+    bool same = false;
+    for (size_t i = 0; i < countof(ids) && !same; i++) {
+        struct buf answer = {0};
+        put_answer(&answer, r, ids[i]);
+        same = is_kept(given, buf_str(&answer));
+        buf_done(&answer);
+    }
+    return same;
+}
+
 enum error question_respond_late(struct str answers, const struct request *r, const char **ret_why)
 {
     struct js_doc doc = {0};
-    struct buf answer = {0};
     enum error e = ERR_NOT_FOUND;
     *ret_why = NO_SUCH_QUESTION;
-    put_answer(&answer, r);
     if (answers.p && js_parse(&doc, answers.p, answers.n, JS_OURS)) {
         for (uint32_t id = js_first(&doc, 0); id < js_end(&doc, 0); id += 2)
             if (is_value(&doc, id, r->input_id)) {
                 struct buf given = {0};
                 js_copy(&doc, id + 1, &given);
-                e = judge_late(is_kept(buf_str(&given), buf_str(&answer)), ret_why);
+                e = judge_late(was_given(buf_str(&given), r), ret_why);
                 buf_done(&given);
                 break;
             }
     }
-    buf_done(&answer);
     js_done(&doc);
     return e;
 }

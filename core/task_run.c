@@ -188,6 +188,8 @@ const struct run_events task_run_events = {.on_line = task_on_line,
                                            .when_committed = task_when_committed,
                                            .on_unknown = task_on_unknown,
                                            .on_moot = task_on_moot,
+                                           .is_allowed = task_is_allowed,
+                                           .allow = task_allow,
                                            .on_stop = task_on_stop,
                                            .on_anew = task_on_anew,
                                            .on_say = task_on_say};

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/approval.h"
 #include "core/secrets.h"
 
 struct tool_use {
@@ -207,11 +208,33 @@ static void start_when_committed(struct tool_use *use)
     journal_wait(&use->hub->journal, &use->waiter);
 }
 
+bool task_is_allowed(void *arg, struct str key)
+{
+    const struct task *t = arg;
+    return allowances_have(&t->hub->allowances, task_owner(t), task_conversation_id(t), key);
+}
+
+void task_allow(void *arg, struct str key)
+{
+    const struct task *t = arg;
+    allowances_add(&t->hub->allowances, task_owner(t), task_conversation_id(t), key);
+}
+
+static void allow_topic(const struct tool_use *use)
+{
+    struct call_name name;
+    struct tool_caller caller = caller_of(use, &name);
+    approval_allow(use->tool, &caller, str_of(use->arguments), task_allow, use->task);
+}
+
 static void on_approval(void *arg, struct str answer)
 {
     struct tool_use *use = arg;
     bool stops = is_stopping(use->task);
-    if (str_eq(answer, STR("true")) && !stops) {
+    enum approved approved = approval_read(answer);
+    if (approved && !stops) {
+        if (approved == APPROVED_CONVERSATION)
+            allow_topic(use);
         if (use->tool->place)
             note_calls(use->task); /* it may have been asked about elsewhere */
         start_when_committed(use);
@@ -225,19 +248,19 @@ static void on_approval(void *arg, struct str answer)
 static bool ask_first(struct tool_use *use)
 {
     struct task *t = use->task;
-    struct buf question = {0};
+    struct approval_question question;
     struct call_name name;
     struct tool_caller caller = caller_of(use, &name);
     struct str arguments = str_of(use->arguments);
-    bool asks = use->tool->asks && use->tool->asks(use->tool, &caller, arguments, &question);
-    if (asks && !task_ask_approval(t, &(struct approval){.prompt = buf_str(&question),
+    bool asks = approval_asks(use->tool, &caller, arguments, task_is_allowed, t, &question);
+    if (asks && !task_ask_approval(t, &(struct approval){.question = &question,
                                                          .call_id = str_of(use->call_id),
                                                          .tool = str_of(use->tool->name),
                                                          .arguments = arguments,
                                                          .answered = on_approval,
                                                          .arg = use}))
         drop_use(t->hub, use);
-    buf_done(&question);
+    approval_question_done(&question);
     return asks;
 }
 

@@ -25,6 +25,12 @@ struct tool_caller;
 struct tool_job; /* defined by the tool */
 typedef void (*tool_done_fn)(void *user, bool good, struct str output);
 
+/* All calls of one program, or of one tool: a user may allow them for a whole conversation. */
+struct tool_topic {
+    struct buf name; /* as the user reads it, in "Allow … in this conversation" */
+    struct buf key; /* what it is compared by; begins with the kind of tool, since all share them */
+};
+
 /* How to treat a call that was under way when the gateway stopped. */
 enum tool_again {
     TOOL_NEVER,  /* it may have taken effect: the model is told that nobody knows */
@@ -61,10 +67,15 @@ struct tool {
      * NULL: never. */
     bool (*asks)(const struct tool *tool, const struct tool_caller *caller, struct str arguments,
                  struct buf *question);
+    /* The topic that the user may allow instead, so that its further calls are not asked about in
+     * the conversation.  False, with anything in ret: this call is to be asked about each time, as
+     * one whose topic would amount to a shell.  NULL: all are. */
+    bool (*topic)(const struct tool *tool, const struct tool_caller *caller, struct str arguments,
+                  struct tool_topic *ret);
     /* The answer to a question that its job has asked: JSON, a text, true, false, or null when
      * nobody answered in time.  NULL: its jobs ask nothing. */
     void (*answer)(struct tool_job *job, struct str answer);
-    void *settings; /* for start and asks */
+    void *settings; /* for start, asks and topic */
     const char *says;
     bool gives_file; /* its output is a file, a JSON object, that the task names from then on */
 };
@@ -93,6 +104,12 @@ struct tool_caller {
     const struct tool_talk *talk;      /* NULL: its jobs can only end */
     const struct trace_context *trace; /* of the call, for whatever it asks; NULL: none */
 };
+
+static inline void tool_topic_done(struct tool_topic *t)
+{
+    buf_done(&t->name);
+    buf_done(&t->key);
+}
 
 static inline enum tool_again tool_again(const struct tool *tool, struct str arguments)
 {

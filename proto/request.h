@@ -142,6 +142,7 @@ struct request {
     struct str from;  /* export: where it goes on; NULL when absent */
     struct str lines; /* import: a compact JSON array of objects */
     struct str actor; /* who asks in the owner's name: of the token; NULL: the owner */
+    bool is_visitor;  /* the token is narrowed: its bearer may not do all that the owner may */
     char *memory;     /* the block that everything above points into */
 };
 

@@ -101,10 +101,24 @@ static void take_ok(struct react_calls *c, struct react_call *call)
     buf_done(&output);
 }
 
-static void take_approval(struct react_call *call, bool approved)
+enum approved react_call_approved(const struct js_doc *doc, uint32_t answer)
 {
+    struct buf json = {0};
+    if (answer)
+        js_copy(doc, answer, &json);
+    enum approved approved = approval_read(buf_str(&json));
+    buf_done(&json);
+    return approved;
+}
+
+static void take_approval(struct react_call *call, enum approved approved)
+{
+    const struct teller *t = call->calls->teller;
     struct buf output = {0};
     call->asking = false;
+    if (approved == APPROVED_CONVERSATION)
+        approval_allow(call->tool, &call->calls->caller, str_of(call->arguments), t->events.allow,
+                       t->task);
     if (!approved)
         buf_puts(&output, "the user did not approve the call");
     if (!approved || !react_call_start(call, &output))
@@ -129,7 +143,7 @@ void react_call_take_input(struct react_call *call, const struct js_doc *doc, ui
 {
     struct buf output = {0};
     if (call->asking) {
-        take_approval(call, answer && js_type(doc, answer) == JS_TRUE);
+        take_approval(call, react_call_approved(doc, answer));
         return;
     }
     if (call->job_asks) {

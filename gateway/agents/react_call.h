@@ -14,6 +14,7 @@
 #ifndef GATEWAY_AGENTS_REACT_CALL_H
 #define GATEWAY_AGENTS_REACT_CALL_H
 
+#include "core/approval.h"
 #include "gateway/agents/react_calls.h"
 
 enum call_state {
@@ -53,6 +54,8 @@ bool react_call_start(struct react_call *call, struct buf *output);
 bool react_call_say(struct react_call *call, struct buf *output);
 /* An answer to its approval or its question: a node of a document, 0 for none. */
 void react_call_take_input(struct react_call *call, const struct js_doc *doc, uint32_t answer);
+/* Whether such an answer approves. */
+enum approved react_call_approved(const struct js_doc *doc, uint32_t answer);
 /* Its child was started. */
 void react_call_take_child(struct react_call *call, struct str task_id);
 /* It was told by an earlier gateway: what became of it is found out, or it begins again. */

@@ -181,8 +181,10 @@ bool react_call_say(struct react_call *call, struct buf *output)
     return good;
 }
 
-/* A question about the call; its answer is taken by take_input. */
-static void react_calls_ask(struct react_call *call, const struct tool_question *q)
+/* A question about the call; its answer is taken by take_input.  approval: with its options; NULL:
+ * it has none. */
+static void react_calls_ask(struct react_call *call, const struct tool_question *q,
+                            const struct approval_question *approval)
 {
     struct react_calls *c = call->calls;
     struct buf text = {0}, data = {0}, clean = {0};
@@ -198,23 +200,29 @@ static void react_calls_ask(struct react_call *call, const struct tool_question 
     js_put_field(&data, "prompt", hide(c, q->prompt, &clean));
     js_put_field(&data, "tool", str_of(call->name));
     js_put_raw(&data, "arguments", str_of(call->arguments));
+    if (approval)
+        approval_put_options(approval, &data);
     buf_putc(&data, '}');
-    teller_say(c->teller, &(struct agent_line){.kind = LINE_EVENT,
-                                               .event = EVENT_INPUT_REQUIRED,
-                                               .data = buf_str(&data),
-                                               .input_id = str_of(call->awaits),
-                                               .approval = q->approval,
-                                               .timeout_s = q->timeout_s});
+    teller_say(c->teller,
+               &(struct agent_line){.kind = LINE_EVENT,
+                                    .event = EVENT_INPUT_REQUIRED,
+                                    .option_ids = approval ? approval_ids(approval) : STR_NULL,
+                                    .data = buf_str(&data),
+                                    .input_id = str_of(call->awaits),
+                                    .approval = q->approval,
+                                    .timeout_s = q->timeout_s});
     buf_done(&data);
     buf_done(&clean);
 }
 
 /* The approval that the tool requests. */
-static void ask_approval(struct react_call *call, struct str question)
+static void ask_approval(struct react_call *call, const struct approval_question *question)
 {
     call->asking = true;
     react_calls_ask(call,
-                    &(struct tool_question){.prompt = question, .approval = true, .timeout_s = -1});
+                    &(struct tool_question){
+                        .prompt = buf_str(&question->prompt), .approval = true, .timeout_s = -1},
+                    question);
 }
 
 static bool on_job_ask(void *user, const struct tool_question *question)
@@ -223,7 +231,7 @@ static bool on_job_ask(void *user, const struct tool_question *question)
     if (call->state != CALL_OPEN)
         return false;
     call->job_asks = true;
-    react_calls_ask(call, question);
+    react_calls_ask(call, question, NULL);
     return true;
 }
 
@@ -347,13 +355,13 @@ static bool start_again(struct react_call *call, struct buf *output)
 
 static bool open_job(struct react_call *call, struct buf *output)
 {
-    const struct tool *tool = call->tool;
-    struct buf question = {0};
-    bool asks =
-        tool->asks && tool->asks(tool, &call->calls->caller, str_of(call->arguments), &question);
+    const struct teller *t = call->calls->teller;
+    struct approval_question question;
+    bool asks = approval_asks(call->tool, &call->calls->caller, str_of(call->arguments),
+                              t->events.is_allowed, t->task, &question);
     if (asks)
-        ask_approval(call, buf_str(&question));
-    buf_done(&question);
+        ask_approval(call, &question);
+    approval_question_done(&question);
     return asks || react_call_start(call, output);
 }
 
@@ -401,7 +409,7 @@ static bool take_up_answer(struct react_call *call)
     struct js_doc doc = {0};
     bool parsed = js_parse(&doc, call->answer, strlen(call->answer), JS_OURS);
     uint32_t answer = parsed ? js_get(&doc, 0, "answer") : 0;
-    bool approved = answer && js_type(&doc, answer) == JS_TRUE;
+    bool approved = react_call_approved(&doc, answer) != APPROVED_NOT;
     bool was_asked = call->tool && call->tool->says;
     if (was_asked)
         react_call_take_input(call, &doc, answer);

@@ -339,6 +339,9 @@ void config_done(struct config *c);
 /* Appends a warning for each setting that is allowed but perhaps not intended, in the form of
  * faults.  Returns their number. */
 int config_warn(const struct config *c, struct buf *ret_warnings);
+/* Whether it is one of those programs that run what they are given, as far as they are known; so is
+ * python for "/usr/bin/python3.11". */
+bool config_runs_anything(const char *program);
 
 /* Why the agent's programs end with the gateway, where others are kept; NULL: they don't, or it has
  * none. */

@@ -7,28 +7,29 @@
 #include "gateway/config/config_keys.h"
 #include "proto/str.h"
 
-/* Programs that run code from their arguments, their files or their input.  A version may follow
- * ("python3.11"). */
+/* Programs, and words of a shell, that run code from their arguments, their files or their input. A
+ * version may follow ("python3.11"). */
 static const char *const shells[] = {
-    "apt",     "apt-get", "ash",     "at",      "awk",     "bash",      "bat",    "bun",
-    "busybox", "bwrap",   "cargo",   "chroot",  "cmake",   "crontab",   "csh",    "dash",
-    "deno",    "docker",  "dpkg",    "ed",      "emacs",   "env",       "ex",     "expect",
-    "fd",      "find",    "fish",    "flock",   "gawk",    "gcc",       "gdb",    "git",
-    "go",      "hg",      "ionice",  "ipython", "java",    "jshell",    "julia",  "ksh",
-    "kubectl", "less",    "lua",     "luajit",  "make",    "man",       "mawk",   "more",
-    "mysql",   "nano",    "nawk",    "nc",      "ncat",    "nice",      "ninja",  "node",
-    "nodejs",  "nohup",   "npm",     "npx",     "nsenter", "nvim",      "octave", "parallel",
-    "perl",    "php",     "pip",     "pnpm",    "podman",  "pry",       "psql",   "pypy",
-    "python",  "R",       "rlwrap",  "rsync",   "ruby",    "run-parts", "scp",    "screen",
-    "script",  "sed",     "setarch", "setsid",  "sftp",    "sh",        "socat",  "sort",
-    "sqlite",  "ssh",     "stdbuf",  "strace",  "su",      "sudo",      "svn",    "tar",
-    "taskset", "tclsh",   "tcsh",    "tig",     "time",    "timeout",   "tmux",   "unshare",
-    "uv",      "vi",      "view",    "vim",     "vimdiff", "watch",     "xargs",  "yarn",
-    "zip",     "zsh",
+    "apt",    "apt-get", "ash",     "at",      "awk",         "bash",    "bat",       "builtin",
+    "bun",    "busybox", "bwrap",   "cargo",   "chroot",      "chrt",    "cmake",     "command",
+    "coproc", "crontab", "csh",     "dash",    "deno",        "doas",    "docker",    "dpkg",
+    "ed",     "emacs",   "env",     "eval",    "ex",          "exec",    "expect",    "fd",
+    "find",   "fish",    "flock",   "gawk",    "gcc",         "gdb",     "git",       "go",
+    "hg",     "ionice",  "ipython", "java",    "jshell",      "julia",   "ksh",       "kubectl",
+    "less",   "lua",     "luajit",  "make",    "man",         "mawk",    "more",      "mysql",
+    "nano",   "nawk",    "nc",      "ncat",    "nice",        "ninja",   "node",      "nodejs",
+    "nohup",  "npm",     "npx",     "nsenter", "nvim",        "octave",  "parallel",  "perl",
+    "php",    "pip",     "pkexec",  "pnpm",    "podman",      "prlimit", "pry",       "psql",
+    "pypy",   "python",  "R",       "rlwrap",  "rsync",       "ruby",    "run-parts", "runuser",
+    "scp",    "screen",  "script",  "sed",     "setarch",     "setpriv", "setsid",    "sftp",
+    "sh",     "socat",   "sort",    "source",  "split",       "sqlite",  "ssh",       "stdbuf",
+    "strace", "su",      "sudo",    "svn",     "systemd-run", "tar",     "taskset",   "tclsh",
+    "tcsh",   "tig",     "time",    "timeout", "tmux",        "trap",    "unshare",   "uv",
+    "vi",     "view",    "vim",     "vimdiff", "watch",       "xargs",   "yarn",      "zip",
+    "zsh",
 };
 
-/* "/usr/bin/python3.11" is python. */
-static bool is_shell(const char *program)
+bool config_runs_anything(const char *program)
 {
     const char *slash = strrchr(program, '/');
     struct str name = str_of(slash ? slash + 1 : program);
@@ -45,7 +46,7 @@ static void warn_shells(const struct config_texts *programs, const char *path, s
     char at[64];
 
     for (size_t i = 0; i < programs->n; i++) {
-        if (!is_shell(programs->list[i]))
+        if (!config_runs_anything(programs->list[i]))
             continue;
         snprintf(at, sizeof at, "%s[%zu]", path, i);
         fault(f, at, "runs anything that it is given: approving it means approving a shell");

@@ -9,6 +9,7 @@
  * The deadline is timeout_s after the last sign of work (rising progress, a task that is looked
  * at), and longest_s after the beginning; both stand while the user is asked.  A job never answers
  * from inside start: what fails there is start's own error. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -459,6 +460,21 @@ static bool call_asks(const struct tool *tool, const struct tool_caller *caller,
     return true;
 }
 
+/* The tool as it is now: one that has changed since the run began is asked about each time, and a
+ * later run is asked about the new one. */
+static bool call_topic(const struct tool *tool, const struct tool_caller *caller,
+                       struct str arguments, struct tool_topic *ret)
+{
+    const struct mcp_entry *e = tool->settings, *now = current_of(e);
+    (void)caller, (void)arguments;
+    if (!now || now->facts.digest != e->facts.digest)
+        return false;
+    buf_putf(&ret->name, "%s/%s", e->list->server->config->name, e->facts.name);
+    buf_putf(&ret->key, "mcp %016" PRIx64 " ", e->facts.digest);
+    buf_putstr(&ret->key, buf_str(&ret->name));
+    return true;
+}
+
 static bool may_start(const struct mcp_entry *e, struct buf *out)
 {
     struct mcp_server *s = e->list->server;
@@ -540,5 +556,6 @@ void mcp_call_init(struct tool *tool)
     tool->start = call_start;
     tool->stop = call_stop;
     tool->asks = call_asks;
+    tool->topic = call_topic;
     tool->answer = mcp_ask_answer;
 }

@@ -247,7 +247,7 @@ struct tool_job {
     struct mcp_gifts *gifts;                  /* NULL: none yet */
 };
 
-void mcp_call_init(struct tool *tool);   /* start, stop, asks, answer */
+void mcp_call_init(struct tool *tool);   /* start, stop, asks, topic, answer */
 void mcp_job_send(struct tool_job *job); /* the call, or the call again */
 /* Sends a request for the job; false: its server is down now, and the job has failed. */
 bool mcp_job_request(struct tool_job *job, enum mcp_purpose purpose, const char *method,

@@ -332,6 +332,23 @@ static bool asks(const struct tool *tool, const struct tool_caller *caller, stru
     return asks;
 }
 
+static bool topic(const struct tool *tool, const struct tool_caller *caller, struct str arguments,
+                  struct tool_topic *ret)
+{
+    const struct terminal *t = tool->settings;
+    struct wanted w;
+    struct buf why = {0};
+    bool has_one = false;
+    if (read_call(arguments, &w, &why)) {
+        const struct process *p =
+            w.action->needs_data ? process_find(t->processes, caller, str_of(w.session_id)) : NULL;
+        has_one = p && terminal_topic(p->spec.command, "process ", "input to ", ret);
+        wanted_done(&w);
+    }
+    buf_done(&why);
+    return has_one;
+}
+
 /* --- the port --------------------------------------------------------------------------------- */
 
 static void process_tool_finish(struct tool_job *job)
@@ -445,5 +462,6 @@ void tool_process_init(struct terminal *t)
         .stop = process_tool_stop,
         .again_by = process_tool_again,
         .asks = asks,
+        .topic = topic,
         .settings = t};
 }

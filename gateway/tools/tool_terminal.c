@@ -94,14 +94,22 @@ static bool read_call(const struct tool_caller *caller, struct str arguments, st
 
 /* --- approval --------------------------------------------------------------------------------- */
 
-/* Whether it is a plain call of one of the programs, or all are listed. */
-static bool is_listed(char *const *programs, const char *command)
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+/* Nothing in it means anything to a shell. */
+static bool is_plain_call(const char *command, struct str *ret_program)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                " _./:=,@%+-";
+    static const char plain[] = LETTERS "0123456789 _./:=,@%+-";
     bool is_plain = strspn(command, plain) == strlen(command);
     command += strspn(command, " ");
-    struct str program = {command, strcspn(command, " ")};
+    *ret_program = (struct str){command, strcspn(command, " ")};
+    return is_plain;
+}
+
+static bool is_listed(char *const *programs, const char *command)
+{
+    struct str program;
+    bool is_plain = is_plain_call(command, &program);
     for (size_t i = 0; programs && programs[i]; i++) {
         struct str listed = str_of(programs[i]);
         if (str_eq(listed, STR("*")) || (is_plain && str_eq(program, listed)))
@@ -113,6 +121,29 @@ static bool is_listed(char *const *programs, const char *command)
 bool terminal_is_approved(const struct terminal *t, const char *command)
 {
     return is_listed(t->approved, command);
+}
+
+/* "PATH=. ls" is a call of ls, with another ls. */
+static bool is_bare_name(struct str program)
+{
+    static const char bare[] = LETTERS "0123456789_.+-";
+    return program.n > 0 && memchr(LETTERS, program.p[0], sizeof LETTERS - 1) &&
+           strspn(program.p, bare) >= program.n;
+}
+
+bool terminal_topic(const char *command, const char *key, const char *name, struct tool_topic *ret)
+{
+    struct str program;
+    if (!is_plain_call(command, &program) || !is_bare_name(program))
+        return false;
+    buf_puts(&ret->name, name);
+    buf_putstr(&ret->name, program);
+    buf_puts(&ret->key, key);
+    buf_putstr(&ret->key, program);
+    char *text = xstrdup(program);
+    bool is_known = !config_runs_anything(text);
+    free(text);
+    return is_known;
 }
 
 /* If any command may run, so may any input: it could be a command's own. */
@@ -142,6 +173,21 @@ static bool asks(const struct tool *tool, const struct tool_caller *caller, stru
     }
     buf_done(&why);
     return asks;
+}
+
+static bool topic(const struct tool *tool, const struct tool_caller *caller, struct str arguments,
+                  struct tool_topic *ret)
+{
+    struct wanted w;
+    struct buf why = {0};
+    bool has_one = false;
+    (void)tool;
+    if (read_call(caller, arguments, &w, &why)) {
+        has_one = terminal_topic(w.spec.command, "terminal ", "", ret);
+        wanted_done(&w);
+    }
+    buf_done(&why);
+    return has_one;
 }
 
 /* --- results ---------------------------------------------------------------------------------- */
@@ -458,6 +504,7 @@ void terminal_open(struct terminal *t, const struct config *config, uv_loop_t *l
         .attach = terminal_attach,
         .place = terminal_place,
         .asks = asks,
+        .topic = topic,
         .settings = t};
     tool_process_init(t);
 }

@@ -7,7 +7,8 @@
  *           tool's asks), except a plain call of a program that the configuration lists: one
  *           without anything that a shell would interpret.  Writing to a process needs approval in
  *           the same way, except to programs approved for input: input may make a program run
- *           anything (ed, a shell).  A program (an exec agent) may not use terminal_refused.
+ *           anything (ed, a shell).  The user may allow a program for the conversation, in calls as
+ *           plain as these.  A program (an exec agent) may not use terminal_refused.
  * Limits:   below.  A command that is waited for ends with its call, and is killed when the task no
  *           longer waits.
  * Thread:   loop.
@@ -53,7 +54,11 @@ void terminal_close(struct terminal *t);
 
 /* Between tool_terminal.c and tool_process.c. */
 void tool_process_init(struct terminal *t);
+/* Whether it is a plain call of one of the programs, or all are listed ("*"). */
 bool terminal_is_approved(const struct terminal *t, const char *command);
 bool terminal_input_is_approved(const struct terminal *t, const char *command);
+/* The topic of a plain call: its program, if that has no path, where the agent may have written it,
+ * and does not run what it is given. */
+bool terminal_topic(const char *command, const char *key, const char *name, struct tool_topic *ret);
 
 #endif

@@ -1,7 +1,10 @@
 // reflexes.test.mjs -- what people do without thinking, and what they then expect to see.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { json } from "node:stream/consumers";
 import { scene } from "./support/scene.mjs";
 import { states } from "./support/states.mjs";
 import { OTHER_SECRET, tokenOf } from "./support/tokens.mjs";
@@ -305,6 +308,56 @@ scene("choices are buttons; another answer can still be written", async (its) =>
   await chat.waitForText("Answered: Allow for this conversation", "[data-input-id=b] .outcome");
   puppet.exit();
   await chat.waitForStatus("completed");
+});
+
+/** A model that runs each message as a command, and answers with what that put out. */
+async function modelThatRuns() {
+  const chunk = (choice) => `data: ${JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: null, ...choice }] })}\n\n`;
+  const turnFor = ({ messages }) => {
+    const { role, content } = messages.at(-1);
+    const said = content.startsWith("{") ? JSON.parse(content).output : content;
+    if (role === "tool") return [{ delta: { content: said } }, { finish_reason: "stop" }];
+    const call = { name: "terminal", arguments: JSON.stringify({ command: content }) };
+    return [{ delta: { tool_calls: [{ index: 0, id: "c", type: "function", function: call }] } }, { finish_reason: "tool_calls" }];
+  };
+  const server = createServer(async (request, response) => {
+    const turn = turnFor(await json(request));
+    response.writeHead(200, { "Content-Type": "text/event-stream" });
+    response.end(`${turn.map(chunk).join("")}data: [DONE]\n\n`);
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  return { url: `http://127.0.0.1:${server.address().port}/v1`, close: () => (server.closeAllConnections(), server.close()) };
+}
+
+scene("a program that is allowed for the conversation is asked about once", async (its) => {
+  const model = await modelThatRuns();
+  try {
+    await its.reconfigure({
+      models: [{ name: "m", base_url: model.url, model: "m" }],
+      agents: [{ name: "operator", kind: "react", model: "m", tools: ["terminal"], default: true }],
+      terminal: { sandbox: "none" },
+    });
+    const chat = await its.chat();
+    const buttons = ".turn .question.open button";
+    const answered = (n) => chat.page.waitForFunction((count) => document.querySelectorAll(".turn[data-status=completed]").length === count, n);
+    await chat.ask("echo one");
+    await chat.page.waitForSelector(buttons);
+    assert.deepEqual(await chat.allTexts(buttons), ["Allow once", "Allow echo in this conversation", "Reject"]);
+    await chat.page.click(`${buttons}:text-is('Allow echo in this conversation')`);
+    await answered(1);
+    assert.equal(await chat.textOf(".turn .question .outcome"), "Answered: Allow echo in this conversation");
+    await chat.ask("echo two");
+    await answered(2);
+    assert.equal(await chat.page.locator(".turn .question").count(), 1);
+    assert.deepEqual(await order(chat, ".turn .answer"), ["one", "two"]);
+    await chat.ask("echo three; echo four");
+    await chat.page.waitForSelector(buttons);
+    assert.deepEqual(await chat.allTexts(buttons), ["Approve", "Decline"]);
+    await chat.page.click(`${buttons}:text-is('Decline')`);
+    await chat.page.waitForSelector(".turn .question .outcome:text-is('Declined')");
+  } finally {
+    model.close();
+  }
 });
 
 scene("conversations stand below their days, and an answer says who gave it, when, and what it took", async (its) => {

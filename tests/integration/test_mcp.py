@@ -7,7 +7,7 @@ import os
 import pytest
 
 from gateway import wait_until
-from holdfast import Client, ids, names
+from holdfast import Client, ids, names, new_id
 from mcp_kit import Talk, agent, data, gateway_of, heard, of, offered, results, scripted, steps, turn
 
 ERAS = ["new", "old"]
@@ -132,10 +132,10 @@ def test_progress_without_a_total_is_a_note(talk):
 # -------------------------------------------------------------- approval
 
 
-def answered(talk, agent, calls, *answers):
+def answered(talk, agent, calls, *answers, **fields):
     """The results of a task whose questions get these answers, and the questions."""
     client, since, asked = talk.client, len(talk.client.log), []
-    task = talk.begin(agent, turn(*calls))
+    task = talk.begin(agent, turn(*calls), **fields)
     for one in answers:
         known = {question["input_id"] for question in asked}
         question = client.expect(lambda line, known=known: line.get("event") == "input_required"
@@ -160,6 +160,26 @@ def test_refused_call_is_not_made(talk, folder):
     got, _ = answered(talk, "new", [("new__write", {})], False)
     assert got == {"c0": ("the user did not approve the call", True)}
     assert len(of(heard(folder, "new"), "tools/call")) == before
+
+
+def test_tool_is_allowed_for_the_conversation(talk):
+    conversation = new_id()
+    got, [asked] = answered(talk, "new", [("new__write", {"x": 1})], "conversation", conversation=conversation)
+    assert [one["name"] for one in asked["options"]] == ["Allow once", "Allow new/write in this conversation", "Reject"]
+    assert got == {"c0": ('write {"x": 1}', False)}
+    got, _ = answered(talk, "new", [("new__write", {"x": 2}), ("new__write", {"x": 3})], conversation=conversation)
+    assert got == {"c0": ('write {"x": 2}', False), "c1": ('write {"x": 3}', False)}
+    got, _ = answered(talk, "old", [("old__write", {})], "reject", conversation=conversation)  # of another server
+    assert got == {"c0": ("the user did not approve the call", True)}
+    answered(talk, "new", [("new__write", {})], False)  # in another conversation
+
+
+def test_configuration_that_always_asks_leaves_it_to_the_user_too(talk):
+    conversation = new_id()
+    _, [asked] = answered(talk, "strict", [steps("strict", {"say": "x"})], "conversation", conversation=conversation)
+    assert asked["options"][1]["name"] == "Allow strict/do in this conversation"
+    answered(talk, "strict", [steps("strict", {"say": "x"})], conversation=conversation)
+    answered(talk, "strict", [("strict__write", {})], "once", conversation=conversation)
 
 
 def test_configuration_decides_before_the_hint(talk):
@@ -324,6 +344,19 @@ def test_running_task_keeps_its_tools_and_the_next_one_has_the_new(talk, model, 
     talk.client.wait_terminal(talk.begin(era))
     assert offered(model.requests[0])[f"{era}__do"]["description"] == "does something else"
     assert f"{era}__fresh" in offered(model.requests[0])
+
+
+def test_tool_that_has_changed_is_no_longer_allowed(talk, gateway, folder):
+    conversation, lists = new_id(), len(of(heard(folder, "turns"), "tools/list"))
+    write = {"name": "write", "description": "writes", "inputSchema": {"type": "object", "properties": {}}}
+    answered(talk, "turns", [("turns__write", {})], "conversation", conversation=conversation)
+    change(folder, "turns", DO, write)
+    answered(talk, "turns", [steps("turns", CHANGED, {"say": "x"})], conversation=conversation)
+    wait_until(lambda: len(of(heard(folder, "turns"), "tools/list")) > lists, "a new list")
+    gateway.logged("event=listed", "server=turns")
+    _, [asked] = answered(talk, "turns", [("turns__write", {})], "conversation", conversation=conversation)
+    assert asked["prompt"] == "Call the tool write of the MCP server turns?"
+    answered(talk, "turns", [("turns__write", {})], conversation=conversation)
 
 
 # -------------------------------------------------------------- for the operator

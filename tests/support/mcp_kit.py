@@ -69,10 +69,10 @@ class Talk:
     def __init__(self, client, model):
         self.client, self.model = client, model
 
-    def begin(self, agent, *turns):
+    def begin(self, agent, *turns, **fields):
         self.model.script = [*turns, answer("done")]
         self.model.requests.clear()
-        return self.client.chat("go", agent=agent)
+        return self.client.chat("go", agent=agent, **fields)
 
     def finish(self, agent, *wanted):
         """A task with one turn that calls these: its results, and its events."""

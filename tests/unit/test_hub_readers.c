@@ -499,94 +499,6 @@ static void test_hub_reader_gets_the_next_blocks_before_it_needs_them(void **sta
     }
 }
 
-/* --- many readers ----------------------------------------------------------------------------- */
-
-enum { READERS = 8, THEIR_TOKENS = 400 }; /* each of a task of its own, of 1.6 MB */
-
-static struct {
-    void (*query)(struct store_port *, const struct query *, store_query_fn, void *);
-    store_query_fn done;
-    size_t bytes; /* of blocks that are read from the store */
-} counted;
-
-static void count_answer(void *arg, int status, struct answer *answer)
-{
-    for (size_t i = 0; i < answer->n_blocks; i++)
-        counted.bytes += answer->blocks[i]->len;
-    counted.done(arg, status, answer);
-}
-
-static void count_query(struct store_port *port, const struct query *q, store_query_fn done,
-                        void *arg)
-{
-    if (q->kind == QUERY_BLOCKS) {
-        counted.done = done; /* of all loads */
-        done = count_answer;
-    }
-    counted.query(port, q, done, arg);
-}
-
-/* A message for each reader, then a turn of the hub and what it asks of the store. */
-static bool read_in_turn(struct kit *k, struct client **readers)
-{
-    bool any = false;
-    for (int i = 0; i < READERS; i++) {
-        struct client *c = readers[i];
-        if (!session_has_output(&c->session))
-            continue;
-        any = session_fill(&c->session, &c->got, MAX_MESSAGE_OUT) || any;
-        buf_clear(&c->got);
-    }
-    kit_turn(k);
-    while (has_query(k)) {
-        any = true;
-        kit_step(k);
-    }
-    return any;
-}
-
-static size_t bytes_read_with_cache(struct kit *k, char ids[READERS][32], size_t cache_bytes)
-{
-    struct client *readers[READERS];
-    char line[256];
-    kit_crash(k);
-    k->hub.cache.max_bytes = cache_bytes;
-    counted.bytes = 0;
-    counted.query = k->hub.port->query;
-    k->hub.port->query = count_query;
-    for (int i = 0; i < READERS; i++) {
-        readers[i] = client_new(k, "ann");
-        client_line(readers[i]);
-        snprintf(line, sizeof line,
-                 json("{'type':'resume','conversation_id':'c%d','task_id':'%s'}"), i, ids[i]);
-        session_receive(&readers[i]->session, str_of(line));
-        readers[i]->frozen = true;
-    }
-    while (read_in_turn(k, readers))
-        ;
-    k->hub.port->query = counted.query;
-    assert_int_equal(k->hub.cache.ahead_bytes, 0);
-    for (int i = 0; i < READERS; i++)
-        client_free(readers[i]);
-    return counted.bytes;
-}
-
-static void test_hub_what_is_read_ahead_for_many_is_there_when_they_come_to_it(void **state)
-{
-    struct kit *k = *state;
-    char ids[READERS][32], conversation[8];
-    struct client *c = client_new(k, "ann");
-    for (int i = 0; i < READERS; i++) {
-        snprintf(conversation, sizeof conversation, "c%d", i);
-        finish(k, c, conversation, THEIR_TOKENS, ids[i]);
-    }
-    client_free(c);
-    size_t once = bytes_read_with_cache(k, ids, 64u << 20);
-    assert_in_range(once, (size_t)READERS * THEIR_TOKENS * 4000, SIZE_MAX);
-    assert_in_range(bytes_read_with_cache(k, ids, 8u << 20), once, once);
-    assert_in_range(bytes_read_with_cache(k, ids, 4u << 20), once, once * 5 / 4);
-}
-
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -603,7 +515,6 @@ int main(void)
         TEST(test_hub_record_that_is_damaged_is_not_asked_for_ever),
         TEST(test_hub_events_that_stay_unreadable_are_overloaded),
         TEST(test_hub_reader_gets_the_next_blocks_before_it_needs_them),
-        TEST(test_hub_what_is_read_ahead_for_many_is_there_when_they_come_to_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
