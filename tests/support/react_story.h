@@ -223,13 +223,23 @@ static inline bool guard_asks(const struct tool *tool, const struct tool_caller 
     return true;
 }
 
+static inline bool guard_topic(const struct tool *tool, const struct tool_caller *caller,
+                               struct str arguments, struct tool_topic *ret)
+{
+    (void)caller, (void)arguments;
+    buf_puts(&ret->name, tool->name);
+    buf_puts(&ret->key, tool->name);
+    return true;
+}
+
 #define TOOL(its_name, its_start) \
     .name = its_name, .description = "", .parameters = "{}", .start = its_start, .stop = job_free
-static const struct tool own_tools[] = {{TOOL("pay", pay)},
-                                        {TOOL("look", look), .again = TOOL_AGAIN},
-                                        {TOOL("command", command), .again = TOOL_ATTACH,
-                                         .attach = command_attach, .place = command_place},
-                                        {TOOL("guarded", pay), .asks = guard_asks}};
+static const struct tool own_tools[] = {
+    {TOOL("pay", pay)},
+    {TOOL("look", look), .again = TOOL_AGAIN},
+    {TOOL("command", command), .again = TOOL_ATTACH, .attach = command_attach,
+     .place = command_place},
+    {TOOL("guarded", pay), .asks = guard_asks, .topic = guard_topic}};
 static const struct tool *tools[countof(own_tools) + 3];
 static struct react_settings settings;
 
@@ -261,7 +271,7 @@ static inline void ask(struct story *s, const char *type, const char *id, const 
 static inline void answer(struct story *s)
 {
     if (!s->answered[0] && has_told(s, json("'input_id':'ask-1'"))) {
-        ask(s, "respond", "r1", json(",'input_id':'ask-1','answer':true"));
+        ask(s, "respond", "r1", json(",'input_id':'ask-1','answer':'conversation'"));
         s->answered[0] = true;
     }
     if (!s->answered[1] && has_told(s, json("'input_id':'ask-2'"))) {
