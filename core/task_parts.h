@@ -166,9 +166,9 @@ bool task_has_asked(const struct task *t, struct str input_id);
 void task_ask_still(struct task *t, const struct own_question *own);
 void task_close_questions(struct task *t); /* at the end: outcome.answers */
 void task_free_questions(struct task *t);
-void task_on_moot(void *task, struct str input_id); /* from the adapter */
-bool task_is_allowed(void *task, struct str key);   /* the same, and task_tool.c */
-void task_allow(void *task, struct str key);
+void task_on_moot(void *arg, struct str input_id); /* from the adapter */
+bool task_is_allowed(void *arg, struct str key);   /* the same, and task_tool.c */
+void task_allow(void *arg, struct str key);
 /* At a start: an input_required or input_received in the task's events. */
 void task_restore_question(struct task *t, const struct event_parts *line);
 /* The run is there again, and the askers with it: they are told what was answered before that. */

@@ -133,6 +133,7 @@ struct request {
     /* share, unshare, hello */
     struct str share_id, member;
     unsigned rights; /* 0: not given */
+    bool is_visitor; /* the token is narrowed: its bearer may not do all that the owner may */
     uint64_t expires_at;
     struct str handover;
     /* pin, archive; conversations: only such */
@@ -142,7 +143,6 @@ struct request {
     struct str from;  /* export: where it goes on; NULL when absent */
     struct str lines; /* import: a compact JSON array of objects */
     struct str actor; /* who asks in the owner's name: of the token; NULL: the owner */
-    bool is_visitor;  /* the token is narrowed: its bearer may not do all that the owner may */
     char *memory;     /* the block that everything above points into */
 };
 
