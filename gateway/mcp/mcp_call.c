@@ -461,13 +461,15 @@ static bool call_asks(const struct tool *tool, const struct tool_caller *caller,
 }
 
 /* The tool as it is now: one that has changed since the run began is asked about each time, and a
- * later run is asked about the new one. */
+ * later run is asked about the new one.  A server of which the operator wants each call asked about
+ * is never trusted that far. */
 static bool call_topic(const struct tool *tool, const struct tool_caller *caller,
                        struct str arguments, struct tool_topic *ret)
 {
     const struct mcp_entry *e = tool->settings, *now = current_of(e);
     (void)caller, (void)arguments;
-    if (!now || now->facts.digest != e->facts.digest)
+    bool each = e->list->server->config->approve == MCP_APPROVE_ALWAYS;
+    if (each || !now || now->facts.digest != e->facts.digest)
         return false;
     buf_putf(&ret->name, "%s/%s", e->list->server->config->name, e->facts.name);
     buf_putf(&ret->key, "mcp %016" PRIx64 " ", e->facts.digest);

@@ -174,12 +174,11 @@ def test_tool_is_allowed_for_the_conversation(talk):
     answered(talk, "new", [("new__write", {})], False)  # in another conversation
 
 
-def test_configuration_that_always_asks_leaves_it_to_the_user_too(talk):
+def test_configuration_that_always_asks_is_not_allowed_away(talk):
     conversation = new_id()
-    _, [asked] = answered(talk, "strict", [steps("strict", {"say": "x"})], "conversation", conversation=conversation)
-    assert asked["options"][1]["name"] == "Allow strict/do in this conversation"
-    answered(talk, "strict", [steps("strict", {"say": "x"})], conversation=conversation)
-    answered(talk, "strict", [("strict__write", {})], "once", conversation=conversation)
+    for _ in range(2):
+        _, [asked] = answered(talk, "strict", [steps("strict", {"say": "x"})], True, conversation=conversation)
+        assert "options" not in asked
 
 
 def test_configuration_decides_before_the_hint(talk):
