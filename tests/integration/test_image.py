@@ -5,7 +5,6 @@ the steps of the Dockerfile in bare roots."""
 import json
 import os
 import re
-import threading
 
 import pytest
 
@@ -103,22 +102,21 @@ def test_orphan_of_an_exec_is_reaped(composed):
                                            f"/proc/{orphan}").returncode, "the orphan's end")
 
 
-def test_stop_lets_a_task_end_and_its_volume_keeps_it(composed):
+def test_task_goes_on_over_a_stop_and_its_volume_keeps_it(composed):
+    """That of the agent which the gateway brings along: the stop leaves it to the next start."""
     wait_until(lambda: is_healthy(composed, "holdfast"), "its health check")
     with Client(composed) as client:
         token = client.token
         task = client.ask("chat", conversation_id="c", message="a word or two " * 20)["task"]
         client.event(task, "token")
-        stopping = threading.Thread(target=composed, args=("stop",))
-        stopping.start()
-        client.expect_type("goaway")
-        assert client.wait_terminal(task)["event"] == "task.completed"
-    stopping.join()
+    composed("stop")
     state = composed.inspect("holdfast")["State"]
     assert (state["ExitCode"], state["OOMKilled"]) == (0, False), "137 is a kill, when its time is over"
     composed("start")
     wait_until(lambda: is_healthy(composed, "holdfast"), "its health check")
     with Client(composed, token=token) as client:
+        client.ask("resume", conversation_id="c", task_id=task["task_id"], after=0)
+        assert client.wait_terminal(task)["event"] == "task.completed"
         assert has_said(client) == ["a word or two " * 20]
 
 
