@@ -2,6 +2,7 @@
  * and nobody waits for ever, at the end neither. */
 #include "gateway/store/store_sqlite_private.h"
 #include "gateway/store/store_thread.h"
+#include "tests/contract/disk_kit.h"
 #include "tests/contract/store_kit.h"
 
 #define LIMIT 64    /* frames of the WAL; at twice as many the writer waits for the thread */
@@ -12,9 +13,6 @@
 
 /* Writes to the database: with a WAL only checkpoints make them. */
 static struct {
-    sqlite3_vfs *real_vfs, vfs;
-    const sqlite3_io_methods *real;
-    sqlite3_io_methods methods;
     uv_mutex_t lock; /* of what follows */
     uv_cond_t changed;
     bool held, broken;
@@ -32,22 +30,12 @@ static int disk_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int6
     bool fails = disk.broken;
     disk.failed += fails;
     uv_mutex_unlock(&disk.lock);
-    return fails ? SQLITE_IOERR_WRITE : disk.real->xWrite(file, bytes, n, at);
+    return fails ? SQLITE_IOERR_WRITE : disk_real->xWrite(file, bytes, n, at);
 }
 
-static int disk_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *ret)
+static void disk_replace(sqlite3_io_methods *methods)
 {
-    (void)vfs;
-    int rc = disk.real_vfs->xOpen(disk.real_vfs, name, file, flags, ret);
-    if (rc != SQLITE_OK || !(flags & SQLITE_OPEN_MAIN_DB))
-        return rc;
-    if (!disk.real) { /* all are of one kind */
-        disk.real = file->pMethods;
-        disk.methods = *disk.real;
-        disk.methods.xWrite = disk_write;
-    }
-    file->pMethods = &disk.methods;
-    return rc;
+    methods->xWrite = disk_write;
 }
 
 static void disk_set(bool held, bool broken)
@@ -77,14 +65,10 @@ static void pause_by(struct fixture *f, uint64_t ns)
 
 static int setup(void **state)
 {
-    disk.real_vfs = sqlite3_vfs_find(NULL);
-    disk.vfs = *disk.real_vfs;
-    disk.vfs.zName = "gate";
-    disk.vfs.xOpen = disk_open;
     disk.failed = 0;
     uv_mutex_init(&disk.lock);
     uv_cond_init(&disk.changed);
-    sqlite3_vfs_register(&disk.vfs, 1);
+    disk_begin(SQLITE_OPEN_MAIN_DB, disk_replace);
     struct fixture *f = kit_new(true);
     ((struct store_sqlite *)f->store)->wal_limit = LIMIT;
     pause_by(f, 0);
@@ -97,8 +81,7 @@ static int teardown(void **state)
 {
     disk_set(false, false);
     kit_free(*state);
-    sqlite3_vfs_unregister(&disk.vfs);
-    sqlite3_vfs_register(disk.real_vfs, 1);
+    disk_end();
     uv_cond_destroy(&disk.changed);
     uv_mutex_destroy(&disk.lock);
     return 0;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "gateway/store/store_sqlite_private.h"
+#include "tests/contract/disk_kit.h"
 #include "tests/contract/store_kit.h"
 
 #define FRAME_BYTES (24 + 4096)
@@ -14,9 +15,6 @@
 /* --- the disk --------------------------------------------------------------------------------- */
 
 static struct {
-    sqlite3_vfs *real_vfs, vfs;
-    const sqlite3_io_methods *real;
-    sqlite3_io_methods methods;
     unsigned writes, frames_read; /* of the log */
     unsigned fails_at;            /* that write finds the disk full; 0: none does */
 } disk;
@@ -25,39 +23,25 @@ static int disk_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int6
 {
     if (++disk.writes == disk.fails_at)
         return SQLITE_FULL;
-    return disk.real->xWrite(file, bytes, n, at);
+    return disk_real->xWrite(file, bytes, n, at);
 }
 
 static int disk_read(sqlite3_file *file, void *bytes, int n, sqlite3_int64 at)
 {
     disk.frames_read += n == FRAME_BYTES;
-    return disk.real->xRead(file, bytes, n, at);
+    return disk_real->xRead(file, bytes, n, at);
 }
 
-static int disk_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *ret)
+static void disk_replace(sqlite3_io_methods *methods)
 {
-    (void)vfs;
-    int rc = disk.real_vfs->xOpen(disk.real_vfs, name, file, flags, ret);
-    if (rc != SQLITE_OK || !(flags & SQLITE_OPEN_WAL))
-        return rc;
-    if (!disk.real) { /* all are of one kind */
-        disk.real = file->pMethods;
-        disk.methods = *disk.real;
-        disk.methods.xWrite = disk_write;
-        disk.methods.xRead = disk_read;
-    }
-    file->pMethods = &disk.methods;
-    return rc;
+    methods->xWrite = disk_write;
+    methods->xRead = disk_read;
 }
 
 static int setup(void **state)
 {
-    disk.real_vfs = sqlite3_vfs_find(NULL);
-    disk.vfs = *disk.real_vfs;
-    disk.vfs.zName = "counted";
-    disk.vfs.xOpen = disk_open;
     disk.fails_at = 0;
-    sqlite3_vfs_register(&disk.vfs, 1);
+    disk_begin(SQLITE_OPEN_WAL, disk_replace);
     struct fixture *f = kit_new(true);
     put_task(f, 1, "o", "c", "t1");
     put_lines(f, 1, 1, 1);
@@ -71,8 +55,7 @@ static int teardown(void **state)
 {
     disk.fails_at = 0;
     kit_free(*state);
-    sqlite3_vfs_unregister(&disk.vfs);
-    sqlite3_vfs_register(disk.real_vfs, 1);
+    disk_end();
     return 0;
 }
 

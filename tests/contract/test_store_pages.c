@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "gateway/store/store_sqlite_private.h"
+#include "tests/contract/disk_kit.h"
 #include "tests/contract/store_kit.h"
 
 #define PAGE 4096
@@ -13,9 +14,6 @@
 /* --- the disk --------------------------------------------------------------------------------- */
 
 static struct {
-    sqlite3_vfs *real_vfs, vfs;
-    const sqlite3_io_methods *real;
-    sqlite3_io_methods methods;
     _Atomic unsigned reads, long_writes;
     _Atomic int most_read, most_written; /* bytes that work at a time */
 } disk;
@@ -23,7 +21,7 @@ static struct {
 static int disk_read(sqlite3_file *file, void *ret, int n, sqlite3_int64 at)
 {
     disk.reads++;
-    return n > disk.most_read ? SQLITE_IOERR_READ : disk.real->xRead(file, ret, n, at);
+    return n > disk.most_read ? SQLITE_IOERR_READ : disk_real->xRead(file, ret, n, at);
 }
 
 static int disk_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int64 at)
@@ -31,33 +29,19 @@ static int disk_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int6
     if (n > disk.most_written)
         return SQLITE_FULL;
     disk.long_writes += n > PAGE;
-    return disk.real->xWrite(file, bytes, n, at);
+    return disk_real->xWrite(file, bytes, n, at);
 }
 
-static int disk_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *ret)
+static void disk_replace(sqlite3_io_methods *methods)
 {
-    (void)vfs;
-    int rc = disk.real_vfs->xOpen(disk.real_vfs, name, file, flags, ret);
-    if (rc != SQLITE_OK || !(flags & SQLITE_OPEN_MAIN_DB))
-        return rc;
-    if (!disk.real) { /* all are of one kind */
-        disk.real = file->pMethods;
-        disk.methods = *disk.real;
-        disk.methods.xRead = disk_read;
-        disk.methods.xWrite = disk_write;
-    }
-    file->pMethods = &disk.methods;
-    return rc;
+    methods->xRead = disk_read;
+    methods->xWrite = disk_write;
 }
 
 static int setup(void **state)
 {
-    disk.real_vfs = sqlite3_vfs_find(NULL);
-    disk.vfs = *disk.real_vfs;
-    disk.vfs.zName = "counted";
-    disk.vfs.xOpen = disk_open;
     disk.most_read = disk.most_written = INT32_MAX;
-    sqlite3_vfs_register(&disk.vfs, 1);
+    disk_begin(SQLITE_OPEN_MAIN_DB, disk_replace);
     struct fixture *f = kit_new(true);
     put_task(f, 1, "o", "c", "t1");
     *state = f;
@@ -68,8 +52,7 @@ static int teardown(void **state)
 {
     disk.most_read = disk.most_written = INT32_MAX;
     kit_free(*state);
-    sqlite3_vfs_unregister(&disk.vfs);
-    sqlite3_vfs_register(disk.real_vfs, 1);
+    disk_end();
     return 0;
 }
 

@@ -6,14 +6,12 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 
+#include "tests/contract/disk_kit.h"
 #include "tests/contract/store_kit.h"
 
 #define BEFORE 5 /* lines that were committed when all was well */
 
 static struct {
-    sqlite3_vfs *real_vfs, vfs;
-    const sqlite3_io_methods *real;
-    sqlite3_io_methods methods;
     bool broken;
     unsigned failed;
 } disk;
@@ -21,33 +19,19 @@ static struct {
 static int disk_sync(sqlite3_file *file, int flags)
 {
     disk.failed += disk.broken;
-    return disk.broken ? SQLITE_IOERR_FSYNC : disk.real->xSync(file, flags);
+    return disk.broken ? SQLITE_IOERR_FSYNC : disk_real->xSync(file, flags);
 }
 
-static int disk_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *ret)
+static void disk_replace(sqlite3_io_methods *methods)
 {
-    (void)vfs;
-    int rc = disk.real_vfs->xOpen(disk.real_vfs, name, file, flags, ret);
-    if (rc != SQLITE_OK || !(flags & SQLITE_OPEN_WAL))
-        return rc;
-    if (!disk.real) { /* all are of one kind */
-        disk.real = file->pMethods;
-        disk.methods = *disk.real;
-        disk.methods.xSync = disk_sync;
-    }
-    file->pMethods = &disk.methods;
-    return rc;
+    methods->xSync = disk_sync;
 }
 
 static int setup(void **state)
 {
-    disk.real_vfs = sqlite3_vfs_find(NULL);
-    disk.vfs = *disk.real_vfs;
-    disk.vfs.zName = "sync";
-    disk.vfs.xOpen = disk_open;
     disk.broken = false;
     disk.failed = 0;
-    sqlite3_vfs_register(&disk.vfs, 1);
+    disk_begin(SQLITE_OPEN_WAL, disk_replace);
     struct fixture *f = kit_new(true);
     f->power = true;
     kit_reopen(f);
@@ -62,8 +46,7 @@ static int teardown(void **state)
 {
     disk.broken = false;
     kit_free(*state);
-    sqlite3_vfs_unregister(&disk.vfs);
-    sqlite3_vfs_register(disk.real_vfs, 1);
+    disk_end();
     return 0;
 }
 
