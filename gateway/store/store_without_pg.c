@@ -118,6 +118,12 @@ void store_pg_advertise(struct store_pg *store, const char *address)
     (void)address;
 }
 
+void store_pg_load(struct store_pg *store, uint32_t load)
+{
+    (void)store;
+    (void)load;
+}
+
 void store_pg_leave(struct store_pg *store)
 {
     (void)store;
