@@ -148,6 +148,17 @@ static bool careful_asks(const struct tool *tool, const struct tool_caller *call
     return true;
 }
 
+static bool careful_topic(const struct tool *tool, const struct tool_caller *caller,
+                          struct str arguments, struct tool_topic *ret)
+{
+    (void)tool;
+    (void)caller;
+    (void)arguments;
+    buf_puts(&ret->name, "all care");
+    buf_puts(&ret->key, "careful: all");
+    return true;
+}
+
 static struct tool_job *careful_start(const struct tool *tool, const struct tool_caller *caller,
                                       struct str arguments, tool_done_fn done, void *user,
                                       struct buf *out)
@@ -207,6 +218,43 @@ static void test_react_approval_shows_arguments_as_deep_as_may_be(void **state)
     assert_non_null(strstr(text_of(&script.requests), json("'content':'did it'}]\n")));
     finish();
     assert_int_equal(careful_job.stops, 1);
+}
+
+static bool has_begun(void)
+{
+    return careful_job.starts > 0;
+}
+
+static bool has_begun_again(void)
+{
+    return careful_job.starts > 1;
+}
+
+static void test_react_allowed_topic_is_not_asked_about_again(void **state)
+{
+    static struct tool by_topic;
+    static const struct tool *const one[] = {&by_topic};
+    (void)state;
+    by_topic = careful;
+    by_topic.topic = careful_topic;
+    settings.tools = one;
+    settings.n_tools = 1;
+    memset(&careful_job, 0, sizeof careful_job);
+    START(CALL("a", "careful", "{}"), DONE, CALL("b", "careful", "{}"), DONE, SAY("Well."), DONE);
+    probe.pause_at = 2; /* the call, and the question */
+    wait_until(is_paused);
+    probe.pause_at = 0;
+    assert_non_null(strstr(text_of(&probe.log), json("{'id':'conversation',")));
+    assert_true(deliver(json("{'type':'input','input_id':'ask-1','answer':'conversation'}")));
+    agent_react_ops.unpause(probe.run);
+    wait_until(has_begun);
+    careful_job.done(careful_job.user, true, STR("did it"));
+    wait_until(has_begun_again);
+    careful_job.done(careful_job.user, true, STR("did it again"));
+    expect_end(RUN_DONE, "");
+    assert_string_equal(text_of(&probe.allowed), "\ncareful: all\n");
+    const char *question = strstr(text_of(&probe.log), "input_required");
+    assert_null(strstr(question + 1, "input_required"));
 }
 
 /* --- stopping --------------------------------------------------------------------------------- */
@@ -339,6 +387,7 @@ int main(void)
         TEST(test_react_other_lines_are_ignored),
         TEST(test_react_message_around_the_deepest_result_enters),
         TEST(test_react_approval_shows_arguments_as_deep_as_may_be),
+        TEST(test_react_allowed_topic_is_not_asked_about_again),
         TEST(test_react_message_is_left_to_core_within_a_turn),
         TEST(test_react_cancel_and_kill_end_it_at_once),
         TEST(test_react_cancel_between_calls_leaves_the_rest),

@@ -73,8 +73,10 @@ async def keep_tasks(client, tasks, over):
 async def run(gateway, client, rng):
     tasks, over = [], asyncio.Event()
     keeper = asyncio.create_task(keep_tasks(client, tasks, over))
-    while len(tasks) < 2:
+    while len(tasks) < 2 and not keeper.done():
         await asyncio.sleep(0.01)
+    if keeper.done():
+        await keeper  # it has failed
     clients = [asyncio.create_task(churn(gateway, client.token, tasks, random.Random(rng.random()), over))
                for _ in range(CLIENTS)]
     done, _ = await asyncio.wait(clients, timeout=SECONDS, return_when=asyncio.FIRST_EXCEPTION)

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import time
 
 from follower import Follower
 from gateway import SANITIZE, SCALE, WAIT_S, Gateway, script_agent
@@ -39,10 +40,15 @@ class Seat:
 async def first_life(gateway, token, seats):
     for some in range(0, len(seats), 50):  # half of all connections may be before welcome
         await asyncio.gather(*(seat.connect(gateway, token) for seat in seats[some:some + 50]))
+    latest = time.monotonic() + 4 * WAIT_S
     while not all(seat.follower.cursor > 2 for seat in seats):
+        assert time.monotonic() < latest, f"{sum(seat.follower.cursor > 2 for seat in seats)} have read something"
         for seat in seats:
-            if seat.follower.closed.done() and not seat.follower.greeted:  # this process was late with its hello
-                await seat.connect(gateway, token)
+            if seat.follower.closed.done():
+                if seat.follower.failure:
+                    raise seat.follower.failure
+                assert not seat.follower.greeted, "the gateway hung up"
+                await seat.connect(gateway, token)  # this process was late with its hello
         await asyncio.sleep(0.05)
     gateway.process.send_signal(signal.SIGTERM)
     await asyncio.gather(*(seat.leave() for seat in seats))

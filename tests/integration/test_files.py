@@ -276,7 +276,7 @@ def test_what_was_acknowledged_survives_kills(alone):
 
     for _ in range(int(os.environ.get("HOLDFAST_CRASH_ROUNDS", 3))):
         stop.clear()
-        threads = [threading.Thread(target=give, args=(n,)) for n in range(4)]
+        threads = [threading.Thread(target=give, args=(n,), daemon=True) for n in range(4)]
         before = len(given)
         for thread in threads:
             thread.start()

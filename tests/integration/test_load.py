@@ -34,7 +34,7 @@ class Owner(threading.Thread):
     """One owner's life: what it was told, and what it does next."""
 
     def __init__(self, gateway, number, full):
-        super().__init__(name=f"owner-{number}")
+        super().__init__(name=f"owner-{number}", daemon=True)  # a test that fails ends, whatever they do
         self.gateway, self.rng, self.full = gateway, random.Random(SEED + number), full
         self.conversation = f"work-{number}"
         self.token = None
@@ -230,9 +230,11 @@ def test_thousand_tasks_of_fifty_owners():
         peak = 0
         for kill in range(KILLS + 1):
             until = time.monotonic() + SECONDS / (KILLS + 1)
+            latest = until + 4 * WAIT_S
             highest = 0
             while time.monotonic() < until or highest < OWNERS * EACH * 0.9:
                 raise_failure(owners)
+                assert time.monotonic() < latest, f"no more than {highest} tasks at once"
                 highest = max(highest, live_tasks(gateway))
                 if highest >= OWNERS * EACH * 0.9:
                     full.set()

@@ -100,6 +100,7 @@ def test_response_that_is_silent_is_no_event(gateway, client, tmp_path):
         lines = []
         while not lines or lines[-1] != b":\n":
             lines.append(reply.readline())
+            assert lines[-1], "the stream ended"
         (tmp_path / "gate").touch()
         events = list(Decoder().events(lines + list(reply)))
     assert [event["sequence_number"] for event in events] == list(range(last, last + len(events)))

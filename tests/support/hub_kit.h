@@ -73,6 +73,7 @@ struct kit {
     void *store;
     struct store_inline *inline_store;
     struct agent agents[2];
+    struct list clients;        /* that are there: those that a failed test leaves are freed */
     struct run *runs[KIT_RUNS]; /* every run ever started, in order; freed at the end */
     size_t n_runs;
     bool bounded; /* the store takes steps_left more steps: later ones are lost, as after a kill */
@@ -85,6 +86,7 @@ struct kit {
 
 /* One client. */
 struct client {
+    struct list node; /* in the kit's, if client_new made it */
     struct kit *kit;
     struct session session;
     char owner[32];
@@ -288,6 +290,7 @@ static inline struct kit *kit_new(void)
                                       .grace_ms = 5000,
                                       .ops = &kit_ops};
     k->store = store_memory_new();
+    list_init(&k->clients);
     kit_open_hub(k);
     return k;
 }
@@ -383,8 +386,18 @@ static inline void kit_crash(struct kit *k)
     assert_int_equal(status, 0);
 }
 
+static inline void client_free(struct client *c)
+{
+    list_remove(&c->node);
+    session_done(&c->session);
+    buf_done(&c->got);
+    free(c);
+}
+
 static inline void kit_free_all(struct kit *k)
 {
+    for (struct list *node = k->clients.next; node != &k->clients; node = k->clients.next)
+        client_free(list_item(node, struct client, node));
     kit_settle(k);
     kit_close_hub(k);
     store_memory_ops.close(k->store);
@@ -431,15 +444,9 @@ static inline struct client *client_new(struct kit *k, const char *owner)
     c->kit = k;
     snprintf(c->owner, sizeof c->owner, "%s", owner);
     session_init(&c->session, &k->hub, &client_ops, c);
+    list_push(&k->clients, &c->node);
     client_say(c, json("{'type':'hello'}"));
     return c;
-}
-
-static inline void client_free(struct client *c)
-{
-    session_done(&c->session);
-    buf_done(&c->got);
-    free(c);
 }
 
 /* The next received line, without its newline; "" when there is none.  Valid until the next

@@ -25,6 +25,7 @@ struct probe {
     struct buf notes;   /* each with a newline */
     struct buf waiting; /* messages that were refused, one a line */
     struct buf result;  /* the last */
+    struct buf allowed; /* keys of topics, each with a newline before and after it */
     bool holds;         /* nothing is committed; how often the run waits for that */
     unsigned n_waits, n_unknown;
     size_t n_events, n_tokens, n_finals;
@@ -114,6 +115,21 @@ static inline void probe_on_unknown(void *task, struct str tool)
     ((struct probe *)task)->n_unknown++;
 }
 
+static inline bool probe_is_allowed(void *task, struct str key)
+{
+    struct probe *p = task;
+    struct buf line = {0};
+    buf_putf(&line, "\n%.*s\n", (int)key.n, key.p);
+    bool found = p->allowed.len && memmem(p->allowed.bytes, p->allowed.len, line.bytes, line.len);
+    buf_done(&line);
+    return found;
+}
+
+static inline void probe_allow(void *task, struct str key)
+{
+    buf_putf(&((struct probe *)task)->allowed, "\n%.*s\n", (int)key.n, key.p);
+}
+
 /* It is committed at once. */
 static inline void probe_on_stop(void *task, struct str text)
 {
@@ -141,6 +157,8 @@ static const struct run_events run_events = {.on_event = probe_on_event,
                                              .on_note = probe_on_note,
                                              .when_committed = probe_when_committed,
                                              .on_unknown = probe_on_unknown,
+                                             .is_allowed = probe_is_allowed,
+                                             .allow = probe_allow,
                                              .on_stop = probe_on_stop};
 
 /* As core does: a line that is refused waits until there is room.  False: it is never taken. */
@@ -230,6 +248,7 @@ static inline void finish(void)
     buf_done(&probe.notes);
     buf_done(&probe.waiting);
     buf_done(&probe.result);
+    buf_done(&probe.allowed);
     probe = (struct probe){0};
 }
 

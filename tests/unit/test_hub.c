@@ -542,6 +542,16 @@ static void test_hub_second_turn_has_the_history(void **state)
     client_free(c);
 }
 
+/* A test that fails returns in its middle: then the others still get their turn. */
+static void test_hub_what_a_failed_test_leaves_is_freed_behind_it(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    client_new(k, "bob")->frozen = true;
+    client_start(c, "c", "hi");
+    session_receive(&c->session, str_of(json("{'type':'tasks'}"))); /* not answered yet */
+}
+
 #define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -565,6 +575,7 @@ int main(void)
         HUB_TEST(test_hub_tree_is_cancelled_through_tasks_that_have_ended),
         HUB_TEST(test_hub_enqueued_chats_run_one_after_the_other),
         HUB_TEST(test_hub_second_turn_has_the_history),
+        HUB_TEST(test_hub_what_a_failed_test_leaves_is_freed_behind_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

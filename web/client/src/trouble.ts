@@ -56,7 +56,9 @@ export async function diagnose(url: string): Promise<Pick<Trouble, "cause" | "me
   const isForeign = globalThis.location && globalThis.location.host !== host;
   const here = at(secure ? "https" : "http", isForeign ? root : root.replace(PATH, "/healthz"));
   const said = await reach(here, "cors");
-  if (said && (await reach(here, "no-cors")) === "") {
+  if (said && isForeign && (await reach(here, "no-cors")) === "") {
+    // May the page not read it, or has the network come back in between?
+    if ((await reach(here, "cors")) === "") return { cause: "unknown", message: `${host} answers again` };
     const { origin } = globalThis.location;
     return {
       cause: "origin",

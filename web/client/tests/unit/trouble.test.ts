@@ -47,6 +47,20 @@ describe("diagnose()", () => {
     world({ "https:": "bad certificate" });
     expect((await diagnose("wss://gateway:8080/v1/ws")).cause).toBe("tls");
   });
+
+  it("blames nobody when the network comes back while it looks", async () => {
+    const asked: string[] = [];
+    vi.stubGlobal("fetch", async (url: string, { method }: RequestInit) => {
+      const { protocol } = new URL(url);
+      if (asked.push(`${method} ${protocol}`) === 1 || protocol === "https:") throw TypeError("Failed to fetch");
+      return new Response(null, { status: method === "POST" ? 400 : 200 });
+    });
+    expect(await diagnose(URL_)).toEqual({ cause: "unknown", message: "gateway:8080 answers again" });
+    expect(asked.splice(0)).toEqual(["GET http:", "POST http:", "GET http:"]);
+    vi.stubGlobal("location", { origin: "http://gateway:8080", host: "gateway:8080", protocol: "http:" });
+    expect((await diagnose(URL_)).cause).toBe("gateway");
+    expect(asked, "its own gateway refuses no page").not.toContain("POST http:");
+  });
 });
 
 describe("trouble", () => {
