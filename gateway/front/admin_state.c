@@ -87,7 +87,7 @@ static void put_task(struct map_node *node, void *arg)
     struct state_list *list = arg;
     const struct stream *s = container_of(node, const struct stream, node);
     const struct task *t = s->task;
-    if (!t || !begin_row(list, s->names))
+    if (!t || !begin_row(list, s->names->bytes))
         return;
     struct str name = task_field(t, FIELD_name);
     const struct live_state *shown = shown_state(t);
