@@ -16,6 +16,7 @@
 
 struct block {
     uint32_t len;
+    uint32_t seen; /* of one that is on its way to the store: bytes that were committed before */
     int64_t task_key;
     uint64_t first, last;
     void (*give_back)(

@@ -8,7 +8,7 @@
 struct map_key conversation_key(const struct map_node *node)
 {
     const struct conversation *c = container_of(node, const struct conversation, node);
-    return (struct map_key){{str_of(c->owner->name), str_of(c->id)}};
+    return (struct map_key){{names_owner(c->names), names_conversation(c->names)}};
 }
 
 struct conversation *conversation_find(struct hub *h, struct str owner, struct str id)
@@ -24,11 +24,12 @@ struct conversation *conversation_ref(struct hub *h, struct owner *owner, struct
         c->refs++;
         return c;
     }
-    c = xcalloc(sizeof *c + id.n + 1);
+    c = xcalloc(sizeof *c);
     c->hub = h;
     c->owner = owner;
     owner->refs++;
-    memcpy(c->id, id.p, id.n);
+    c->names = names_new(str_of(owner->name), id);
+    c->id = names_conversation(c->names).p;
     c->refs = 1;
     list_init(&c->tasks);
     list_init(&c->followers);
@@ -51,6 +52,7 @@ void conversation_unref(struct conversation *c)
     feed_forget(&c->turn);
     feed_done(&c->feed);
     owner_unref(c->hub, c->owner);
+    names_unref(c->names);
     free(c);
 }
 

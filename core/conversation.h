@@ -20,6 +20,8 @@ struct conversation {
     struct map_node node;
     struct hub *hub;
     struct owner *owner;
+    struct names *names; /* a reference */
+    const char *id;      /* in names */
     uint32_t refs;
     uint32_t deletions; /* how often it was deleted since it was loaded */
     struct list tasks;  /* live, in order of creation */
@@ -36,7 +38,6 @@ struct conversation {
     bool unlisted;            /* hidden from watchers; known once its record was read */
     bool asking;              /* its record is being read for the watchers … */
     bool noticing;            /* … and for a notice turn */
-    char id[];
 };
 
 struct map_key conversation_key(const struct map_node *node);

@@ -203,7 +203,10 @@ struct stream *hub_find_stream(struct hub *h, struct str owner, struct str conve
 struct stream *hub_add_stream(struct hub *h, struct str owner, struct str conversation_id,
                               struct str task_id, int64_t task_key)
 {
-    struct stream *s = stream_new(owner, conversation_id, task_id, task_key);
+    struct conversation *c = conversation_find(h, owner, conversation_id);
+    struct names *names = c ? names_ref(c->names) : names_new(owner, conversation_id);
+    struct stream *s = stream_new(names, task_id, task_key);
+    names_unref(names);
     map_put(&h->streams, &s->node);
     return s;
 }

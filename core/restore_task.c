@@ -92,7 +92,7 @@ static bool conclude(struct reading *d)
         journal_want_seal(&h->journal, t->stream);
     }
     recall_notes(d, UINT64_MAX);
-    if (t->phase != PHASE_PENDING || t->staged.cancel_requested_at)
+    if (t->phase != PHASE_PENDING || staged_state(t)->cancel_requested_at)
         task_past_end(t);
     return true;
 }
@@ -232,7 +232,7 @@ void restore_task(struct task *t, struct block *tail, bool bare, const int *fail
     *d = (struct reading){
         .task = t, .tail = tail, .bare = bare, .failed = failed, .done = done, .arg = arg};
     /* One that does not go on has at most a note of who cancelled it. */
-    if ((t->work && t->work->past) || t->staged.cancel_requested_at)
+    if ((t->work && t->work->past) || staged_state(t)->cancel_requested_at)
         ask_notes(d);
     else
         read_blocks(d);

@@ -9,15 +9,11 @@ struct map_key stream_key(const struct map_node *node)
         {stream_owner(s), stream_conversation_id(s), {s->task_id, TASK_ID_LEN}}};
 }
 
-struct stream *stream_new(struct str owner, struct str conversation_id, struct str task_id,
-                          int64_t task_key)
+struct stream *stream_new(struct names *names, struct str task_id, int64_t task_key)
 {
-    ASSERT(task_id.n == TASK_ID_LEN && owner.n <= UINT16_MAX && conversation_id.n <= UINT16_MAX);
-    struct stream *s = xcalloc(offsetof(struct stream, names) + owner.n + conversation_id.n + 2);
-    s->owner_len = (uint16_t)owner.n;
-    s->conversation_len = (uint16_t)conversation_id.n;
-    memcpy(s->names, owner.p, owner.n);
-    memcpy(s->names + owner.n + 1, conversation_id.p, conversation_id.n);
+    ASSERT(task_id.n == TASK_ID_LEN);
+    struct stream *s = xcalloc(sizeof *s);
+    s->names = names_ref(names);
     memcpy(s->task_id, task_id.p, TASK_ID_LEN);
     s->task_key = task_key;
     s->first = s->next = s->tail_first = 1;
@@ -35,6 +31,7 @@ void stream_free(struct stream *s)
     buf_done(&s->tail);
     free(s->chain);
     free(s->summary);
+    names_unref(s->names);
     free(s);
 }
 
@@ -87,7 +84,7 @@ struct block *stream_seal(struct stream *s)
         return NULL;
     memcpy(b->bytes, s->tail.bytes, s->tail.len);
     s->sealing = b;
-    s->sealing_seen = s->tail_seen;
+    b->seen = s->tail_seen;
     /* A task that is sealed early is silent, or has ended: it keeps no room for more. */
     if (b->len < BLOCK_BYTES || s->tail.cap > 4 * BLOCK_BYTES)
         buf_done(&s->tail);
@@ -133,9 +130,9 @@ void stream_roll_back(struct stream *s)
         struct block *b = s->sealing;
         s->sealing = NULL;
         buf_clear(&s->tail);
-        buf_put(&s->tail, b->bytes, s->sealing_seen);
+        buf_put(&s->tail, b->bytes, b->seen);
         s->tail_first = b->first;
-        s->tail_seen = s->sealing_seen;
+        s->tail_seen = b->seen;
         block_free(b);
     }
     if (s->chain)
@@ -228,7 +225,7 @@ enum read_result cursor_peek(struct cursor *c, struct block_cache *cache, size_t
         run = (struct str){s->tail.bytes, s->tail_seen};
     } else if (s->sealing && seq >= s->sealing->first) {
         first = s->sealing->first;
-        run = (struct str){s->sealing->bytes, s->sealing_seen};
+        run = (struct str){s->sealing->bytes, s->sealing->seen};
     } else {
         ptrdiff_t i = find_block(s, seq);
         if (i < 0)

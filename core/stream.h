@@ -20,6 +20,7 @@
 #include "core/chain.h"
 #include "core/list.h"
 #include "core/map.h"
+#include "core/names.h"
 #include "core/resume.h"
 #include "proto/event.h"
 
@@ -52,6 +53,7 @@ struct cached_blocks {
 /* Each live task has one, and most are silent, so its size matters (bench/README.md, `live`). */
 struct stream {
     struct map_node node; /* in the hub, by (owner, conversation, task) */
+    struct names *names;  /* a reference */
     int64_t task_key;
     struct task *task; /* while it is live; NULL when it has ended and is sealed */
     char *summary;     /* an ended task's summary as JSON, NULL until known */
@@ -75,24 +77,21 @@ struct stream {
     struct chain *chain; /* of the committed blocks; NULL: nobody wants it, or it has ended */
 
     struct list cursors;
-    uint32_t sealing_seen; /* bytes of sealing that were committed before */
-    uint32_t pins;         /* reads and others that keep it in memory */
-    bool wants_seal;
-    bool ended;  /* head is the terminal event */
-    bool gone;   /* its conversation was deleted: it cannot be found, readers are told */
-    bool broken; /* the store lacks events that it must have: readers are told */
-    bool unread; /* the store could not be read for too long: readers are told */
+    uint32_t pins; /* reads and others that keep it in memory */
+    bool wants_seal : 1;
+    bool ended : 1;  /* head is the terminal event */
+    bool gone : 1;   /* its conversation was deleted: it cannot be found, readers are told */
+    bool broken : 1; /* the store lacks events that it must have: readers are told */
+    bool unread : 1; /* the store could not be read for too long: readers are told */
     char task_id[TASK_ID_LEN + 1];
-    uint16_t owner_len, conversation_len;
-    char names[]; /* the owner's and the conversation's, each with a NUL */
 };
 static inline struct str stream_owner(const struct stream *s)
 {
-    return (struct str){s->names, s->owner_len};
+    return names_owner(s->names);
 }
 static inline struct str stream_conversation_id(const struct stream *s)
 {
-    return (struct str){s->names + s->owner_len + 1, s->conversation_len};
+    return names_conversation(s->names);
 }
 
 /* A reader of a stream: a position and a way to be woken, never a queue (promise 7). */
@@ -105,8 +104,7 @@ struct cursor {
     void (*wake)(struct cursor *cursor);
 };
 
-struct stream *stream_new(struct str owner, struct str conversation_id, struct str task_id,
-                          int64_t task_key);
+struct stream *stream_new(struct names *names, struct str task_id, int64_t task_key);
 void stream_wake(struct stream *s); /* all of its cursors */
 /* Its task was removed: drops everything, and wakes its readers, so that they learn of it. */
 void stream_forget(struct stream *s, struct block_cache *cache);

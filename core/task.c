@@ -14,7 +14,6 @@ static struct task *task_alloc(struct hub *h, struct conversation *c, struct own
     t->hub = h;
     t->conversation = c;
     c->refs++;
-    list_init(&t->enders);
     list_push(&c->tasks, &t->in_conversation);
     h->n_live++;
     h->use[c->owner->slot].tasks++;
@@ -24,26 +23,31 @@ static struct task *task_alloc(struct hub *h, struct conversation *c, struct own
     return t;
 }
 
+const struct live_state task_fresh = {.status = STATUS_PENDING, .progress = -1};
+
 struct task_work *task_work(struct task *t)
 {
     if (t->work)
         return t->work;
     struct task_work *w = t->work = xcalloc(sizeof *w);
     w->task = t;
+    w->staged = w->shown = task_fresh;
     task_init_clocks(w);
     task_init_inbox(w);
     list_init(&w->tools);
     list_init(&w->questions);
     list_init(&w->answered);
     list_init(&w->hooks);
+    list_init(&w->enders);
     return w;
 }
 
 struct task_outcome *task_outcome(struct task *t)
 {
-    if (!t->outcome)
-        t->outcome = xcalloc(sizeof *t->outcome);
-    return t->outcome;
+    struct task_work *w = task_work(t);
+    if (!w->outcome)
+        w->outcome = xcalloc(sizeof *w->outcome);
+    return w->outcome;
 }
 
 static void put_created_event(struct task *t, const struct task_record *rec, struct str actor)
@@ -165,7 +169,6 @@ struct task *task_create(struct hub *h, const struct task_plan *plan)
     struct task *t = task_alloc(h, plan->conversation, plan->quota, &rec);
     char id[TASK_ID_LEN + 1];
     hub_new_id(h, id);
-    t->staged = t->shown = (struct live_state){.status = STATUS_PENDING, .progress = -1};
     t->stream = hub_add_stream(h, str_of(plan->owner->name), str_of(plan->conversation->id),
                                (struct str){id, TASK_ID_LEN}, hub_new_key(h));
     t->stream->task = t;
@@ -203,11 +206,12 @@ struct task *task_adopt(struct hub *h, const struct task_record *rec)
     if (h->o.chain_digest && !t->stream->chain)
         t->stream->chain = chain_new(h->o.chain_digest);
     stream_set(t->stream, rec->state.first, rec->state.head, false);
-    t->staged = t->shown =
-        (struct live_state){.status = rec->state.status, /* whoever asked a question is gone */
-                            .progress = rec->state.progress,
-                            .cancel_requested_at = rec->state.cancel_requested_at,
-                            .started_at = rec->state.started_at};
+    if (rec->state.status != STATUS_PENDING || rec->state.cancel_requested_at)
+        task_work(t)->staged = task_work(t)->shown =
+            (struct live_state){.status = rec->state.status, /* whoever asked a question is gone */
+                                .progress = rec->state.progress,
+                                .cancel_requested_at = rec->state.cancel_requested_at,
+                                .started_at = rec->state.started_at};
     t->phase = rec->state.status == STATUS_PENDING ? PHASE_PENDING : PHASE_RUNNING;
     t->cancel_shown = rec->state.cancel_requested_at != 0;
     if (rec->state.retracted.p)
@@ -220,12 +224,25 @@ struct task *task_adopt(struct hub *h, const struct task_record *rec)
 static void run_enders(struct task *t, int status)
 {
     struct list now, *node;
+    if (!t->work)
+        return;
     list_init(&now);
-    list_splice(&now, &t->enders);
+    list_splice(&now, &t->work->enders);
     while ((node = list_pop(&now)) != NULL) {
         struct waiter *w = list_item(node, struct waiter, node);
         w->done(w, status);
     }
+}
+
+static void free_outcome(struct task_outcome *o)
+{
+    if (!o)
+        return;
+    str_free(&o->error_message);
+    str_free(&o->output);
+    str_free(&o->undelivered);
+    str_free(&o->answers);
+    free(o);
 }
 
 static void free_work(struct task *t)
@@ -233,6 +250,9 @@ static void free_work(struct task *t)
     struct task_work *w = t->work;
     if (!w)
         return;
+    free_outcome(w->outcome);
+    free(w->staged.waiting_for);
+    free(w->shown.waiting_for);
     task_free_inbox(t);
     task_free_questions(t);
     task_free_hooks(t);
@@ -251,18 +271,6 @@ static void free_work(struct task *t)
     t->work = NULL;
 }
 
-static void free_outcome(struct task *t)
-{
-    struct task_outcome *o = t->outcome;
-    if (!o)
-        return;
-    str_free(&o->error_message);
-    str_free(&o->output);
-    str_free(&o->undelivered);
-    str_free(&o->answers);
-    free(o);
-}
-
 void task_free(struct task *t)
 {
     if (!t)
@@ -273,9 +281,6 @@ void task_free(struct task *t)
     list_remove(&t->in_wait);
     feed_forget(&t->entry);
     free_work(t);
-    free_outcome(t);
-    free(t->staged.waiting_for);
-    free(t->shown.waiting_for);
     free(t->fixed);
     owner_unref(t->hub, t->quota);
     conversation_unref(t->conversation);
@@ -324,7 +329,7 @@ static void announce(struct task *t)
 
 void task_on_end(struct task *t, struct waiter *w)
 {
-    list_push(&t->enders, &w->node);
+    list_push(&task_work(t)->enders, &w->node);
 }
 
 void task_uncount(struct task *t)
@@ -352,10 +357,10 @@ static void ended(struct task *t)
     struct stream *s = t->stream;
     struct conversation *c = t->conversation;
     s->ended = true;
-    if (t->shown.status == STATUS_CANCELLED)
+    if (shown_state(t)->status == STATUS_CANCELLED)
         histogram_add(&t->hub->stats.cancel_time,
-                      t->outcome->completed_at - t->shown.cancel_requested_at);
-    t->hub->stats.tasks_ended[t->shown.status]++;
+                      t->work->outcome->completed_at - shown_state(t)->cancel_requested_at);
+    t->hub->stats.tasks_ended[shown_state(t)->status]++;
     announce(t);
     struct task_record view = task_view(t);
     struct buf summary = {0};
@@ -377,8 +382,9 @@ static void ended(struct task *t)
 
 static void show(struct task *t, const struct task_state *state)
 {
-    free(t->shown.waiting_for);
-    t->shown = (struct live_state){.status = state->status,
+    struct task_work *w = t->work;
+    free(w->shown.waiting_for);
+    w->shown = (struct live_state){.status = state->status,
                                    .progress = state->progress,
                                    .cancel_requested_at = state->cancel_requested_at,
                                    .started_at = state->started_at,
@@ -412,17 +418,18 @@ static void shown_new(struct task *t)
 
 static void shown_set(struct task *t)
 {
-    if (status_is_terminal(t->shown.status)) {
+    const struct live_state *shown = shown_state(t);
+    if (status_is_terminal(shown->status)) {
         report(t);
         ended(t);
         return;
     }
     announce(t);
-    bool cancel = t->shown.cancel_requested_at && !t->cancel_shown;
-    t->cancel_shown = t->shown.cancel_requested_at != 0;
+    bool cancel = shown->cancel_requested_at && !t->cancel_shown;
+    t->cancel_shown = shown->cancel_requested_at != 0;
     if (cancel)
         task_stop(t, TASK_CANCELLED_ERROR, "cancelled");
-    if (t->phase == PHASE_STARTING && t->shown.status == STATUS_RUNNING) {
+    if (t->phase == PHASE_STARTING && shown_state(t)->status == STATUS_RUNNING) {
         report(t);
         task_run(t);
     }
@@ -456,7 +463,6 @@ static void on_new_done(const struct op *op, int status)
         never_was(t);
         return;
     }
-    show(t, &op->record->state);
     shown_new(t);
 }
 
@@ -466,8 +472,8 @@ void task_state_done(const struct op *op, int status)
     if (!task_op_counts(t))
         return;
     if (status < 0) {
-        t->staged.status = t->shown.status;
-        t->staged.cancel_requested_at = t->shown.cancel_requested_at;
+        t->work->staged.status = t->work->shown.status;
+        t->work->staged.cancel_requested_at = t->work->shown.cancel_requested_at;
         return;
     }
     show(t, op->state);
@@ -493,9 +499,9 @@ static void put_output(struct buf *data, const char *key, struct str text, bool 
 
 static void put_terminal(struct task *t, struct str message)
 {
-    const struct live_state *s = &t->staged;
-    struct task_outcome *o = t->outcome;
     const struct task_work *w = t->work;
+    const struct live_state *s = &w->staged;
+    struct task_outcome *o = w->outcome;
     char proof[CHAIN_HEX + 1];
     struct buf data = {0};
     buf_putc(&data, '{');
@@ -550,11 +556,12 @@ static void set_outcome(struct task *t, enum task_status status, enum task_error
     o->output = str_own(said_output(said));
     o->output_truncated = joined && said->tokens_cut;
     o->completed_at = t->hub->clock.wall_ms;
-    free(t->staged.waiting_for);
-    t->staged.waiting_for = NULL;
-    t->staged.status = status;
+    struct live_state *staged = &t->work->staged;
+    free(staged->waiting_for);
+    staged->waiting_for = NULL;
+    staged->status = status;
     if (status == STATUS_COMPLETED)
-        t->staged.progress = 1;
+        staged->progress = 1;
 }
 
 void task_finish(struct task *t, enum task_status status, enum task_error error, struct str message)
@@ -562,7 +569,7 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     struct buf clean = {0};
     if (task_is_ending(t))
         return;
-    if (t->staged.cancel_requested_at) { /* whatever else has happened to it */
+    if (staged_state(t)->cancel_requested_at) { /* whatever else has happened to it */
         status = STATUS_CANCELLED;
         error = TASK_CANCELLED_ERROR;
         message = STR("cancelled");
@@ -579,7 +586,7 @@ void task_finish(struct task *t, enum task_status status, enum task_error error,
     task_close_inbox(t);
     task_close_questions(t);
     put_terminal(t, message);
-    struct str output = t->outcome->output;
+    struct str output = t->work->outcome->output;
     if (task_talks(t) && output.n)
         put_task_answer(t, output, status != STATUS_COMPLETED);
     touch_conversation(t, false, false);

@@ -11,8 +11,8 @@
  *           staged is on its way to the store; shown is committed, and the only state that anyone
  *           is told (promise 2).  Connections appear nowhere here (promise 4).
  * Thread:   loop.
- * Owns:     its fixed half (task_fixed.h), its work, its outcome, its run, and its place in the
- *           conversation.  Its stream outlives it.
+ * Owns:     its fixed half (task_fixed.h), its work, its run, and its place in the conversation.
+ *           Its stream outlives it.
  * Why:      most of many live tasks are silent, so struct task_work is allocated when it is first
  *           needed, and struct task_outcome when the task ends.
  */
@@ -59,7 +59,7 @@ struct question {
     int64_t expires_at; /* Unix ms, of one that a restart found open; 0: never */
 };
 
-/* The part of its record that changes before it ends. */
+/* The part of its record that changes before it ends: task_fresh until it starts or is cancelled. */
 struct live_state {
     enum task_status status;
     double progress;
@@ -101,9 +101,15 @@ struct task_past {
     char *place; /* of the calls (tool.place); NULL: none was noted */
 };
 
-/* State that exists from the start of its run, or from an earlier event that needs it. */
+/* All that exists from its start, or from an earlier event that needs it: until then it only waits,
+ * and is as it was created. */
 struct task_work {
     struct task *task;
+    struct live_state staged, shown;
+    uint64_t staged_in;           /* number of the batch with the newest staged state … */
+    uint32_t staged_op;           /* … and its place there */
+    struct task_outcome *outcome; /* NULL: it has not ended */
+    struct list enders;           /* of struct waiter: told when the end is committed */
     char *history; /* JSON, from its query to the agent's start, like … */
     char *turns;   /* … the ids of the tasks in it */
     struct said said;
@@ -156,14 +162,9 @@ struct task {
     const struct agent *agent; /* NULL: no longer configured */
     struct task_fixed *fixed;  /* input included, until the agent has it */
     struct run *run;
-    struct task_work *work;       /* NULL: nothing yet (task_work) */
-    struct task_outcome *outcome; /* NULL: it has not ended */
-    struct live_state staged, shown;
+    struct task_work *work;   /* NULL: nothing yet (task_work) */
     struct feed_entry *entry; /* in the conversation's feed */
-    struct list enders;       /* of struct waiter: told when the end is committed */
     uint64_t bytes;           /* of its stream, against limits.task_bytes */
-    uint64_t staged_in;       /* number of the batch with the newest staged state … */
-    uint32_t staged_op;       /* … and its place there */
     uint32_t refs;            /* ops and look-ups that refer to it */
     enum task_phase phase : 8;
     enum task_error stopping : 8; /* why the run was asked to stop, TASK_OK if it was not */
@@ -193,6 +194,16 @@ static inline int64_t task_key(const struct task *t)
 static inline struct str task_field(const struct task *t, enum task_field field)
 {
     return task_fixed_get(t->fixed, field);
+}
+extern const struct live_state task_fresh;
+/* As it is staged, and as it is committed. */
+static inline const struct live_state *staged_state(const struct task *t)
+{
+    return t->work ? &t->work->staged : &task_fresh;
+}
+static inline const struct live_state *shown_state(const struct task *t)
+{
+    return t->work ? &t->work->shown : &task_fresh;
 }
 static inline enum task_type task_type(const struct task *t)
 {

@@ -92,7 +92,7 @@ static void budget_ask(struct task *t)
 static bool is_over(const struct task *t)
 {
     return !t->run || t->left || task_is_ending(t) || t->stopping != TASK_OK ||
-           t->staged.cancel_requested_at;
+           staged_state(t)->cancel_requested_at;
 }
 
 static void ask_if_spent(struct task *t, bool before_call)

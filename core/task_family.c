@@ -14,7 +14,7 @@ static struct task *find_relative(const struct task *t, struct str id)
 static const char *why_no_child(const struct task *t, const struct agent *a)
 {
     const struct hub *h = t->hub;
-    if (t->staged.cancel_requested_at || t->stopping != TASK_OK)
+    if (staged_state(t)->cancel_requested_at || t->stopping != TASK_OK)
         return "the task is being stopped";
     bool begins_elsewhere = h->passes_on && a->goes_on && !agent_is_settled(a);
     if (h->draining && !begins_elsewhere)

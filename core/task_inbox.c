@@ -178,7 +178,7 @@ void task_restore_message(struct task *t, uint64_t position, struct str line)
 /* An agent that was asked to stop counts as deaf: what comes now is undelivered. */
 static bool is_deaf(const struct task *t, struct task_work *w)
 {
-    if (t->run && !t->staged.cancel_requested_at && t->agent->ops->is_deaf(t->run))
+    if (t->run && !staged_state(t)->cancel_requested_at && t->agent->ops->is_deaf(t->run))
         w->no_inbox = true;
     return w->no_inbox;
 }

@@ -122,7 +122,7 @@ void task_leave(struct task *t)
     struct clock *c = &t->hub->clock;
     struct task_work *w = t->work;
     if (t->left || task_is_ending(t) || t->phase <= PHASE_PENDING || t->stopping != TASK_OK ||
-        t->staged.cancel_requested_at)
+        staged_state(t)->cancel_requested_at)
         return;
     if (w) {
         timer_disarm(c, &w->timeout);
@@ -153,7 +153,7 @@ bool task_may_move(const struct task *t)
     const struct task_work *w = t->work;
     if (t->phase == PHASE_PENDING || t->left)
         return t->phase == PHASE_PENDING || !agent_is_settled(t->agent);
-    bool stops = t->stopping != TASK_OK || t->staged.cancel_requested_at;
+    bool stops = t->stopping != TASK_OK || staged_state(t)->cancel_requested_at;
     return t->phase == PHASE_RUNNING && task_goes_on(t) && !stops && run_may_move(t) &&
            list_is_empty(&w->tools) && w->n_lookups == 0;
 }
@@ -161,7 +161,7 @@ bool task_may_move(const struct task *t)
 bool task_is_parted(const struct task *t)
 {
     bool rests = t->phase == PHASE_PENDING || (t->left && !agent_is_settled(t->agent));
-    return rests && t->refs == 0 && !t->has_slot && list_is_empty(&t->enders);
+    return rests && t->refs == 0 && !t->has_slot && !(t->work && !list_is_empty(&t->work->enders));
 }
 
 void task_drop(struct task *t)

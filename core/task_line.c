@@ -100,8 +100,8 @@ static void task_take_event(struct task *t, const struct agent_line *line)
         said_final(&t->work->said, task_hide(t->hub, line->text, &clean));
         buf_done(&clean);
     }
-    if (line->event == EVENT_PROGRESS && line->progress != t->staged.progress) {
-        t->staged.progress = line->progress;
+    if (line->event == EVENT_PROGRESS && line->progress != t->work->staged.progress) {
+        t->work->staged.progress = line->progress;
         task_stage(t);
     }
 }

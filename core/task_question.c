@@ -84,11 +84,12 @@ static void keep_answer(struct question *q, struct str answer)
 
 void task_review_questions(struct task *t)
 {
-    const struct list *questions = &task_work(t)->questions;
+    struct task_work *w = task_work(t);
+    const struct list *questions = &w->questions;
     const struct question *open =
         list_is_empty(questions) ? NULL : list_item(questions->next, const struct question, node);
-    free(t->staged.waiting_for);
-    t->staged.waiting_for = open ? xstrdup(str_of(open->input_id)) : NULL;
+    free(w->staged.waiting_for);
+    w->staged.waiting_for = open ? xstrdup(str_of(open->input_id)) : NULL;
     task_stage(t);
     task_stand_clocks(t, open != NULL);
 }

@@ -14,7 +14,7 @@ static struct task_state state_of(const struct task *t, const struct live_state 
                                .retracted = str_of(t->work ? t->work->retracted : NULL)};
     if (!status_is_terminal(s->status))
         return state;
-    const struct task_outcome *o = t->outcome;
+    const struct task_outcome *o = t->work->outcome;
     state.error = o->error;
     state.completed_at = o->completed_at;
     state.output_truncated = o->output_truncated;
@@ -39,20 +39,21 @@ static struct task_record record_of(const struct task *t, const struct live_stat
 
 struct task_record task_view(const struct task *t)
 {
-    return record_of(t, &t->shown, t->stream->head);
+    return record_of(t, shown_state(t), t->stream->head);
 }
 
 struct task_record task_staged(const struct task *t)
 {
-    return record_of(t, &t->staged, t->stream->next - 1);
+    return record_of(t, staged_state(t), t->stream->next - 1);
 }
 
 void task_stage(struct task *t)
 {
     struct journal *j = &t->hub->journal;
-    struct task_state state = state_of(t, &t->staged, t->stream->next - 1);
-    if (t->staged_in == j->building_number && j->building) {
-        batch_set_state(j->building, &j->building->ops[t->staged_op], &state);
+    struct task_work *w = task_work(t);
+    struct task_state state = state_of(t, &w->staged, t->stream->next - 1);
+    if (w->staged_in == j->building_number && j->building) {
+        batch_set_state(j->building, &j->building->ops[w->staged_op], &state);
         return;
     }
     t->refs++;
@@ -61,7 +62,7 @@ void task_stage(struct task *t)
                                 .ref = t,
                                 .task_key = task_key(t),
                                 .state = &state});
-    t->staged_in = j->building_number;
+    w->staged_in = j->building_number;
     ASSERT(j->building->n_ops <= UINT32_MAX);
-    t->staged_op = (uint32_t)(j->building->n_ops - 1);
+    w->staged_op = (uint32_t)(j->building->n_ops - 1);
 }

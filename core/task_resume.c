@@ -284,7 +284,7 @@ static void go_on(struct task *t)
 void task_past_end(struct task *t)
 {
     char why[256] = "", text[320];
-    bool cancelled = t->staged.cancel_requested_at != 0;
+    bool cancelled = staged_state(t)->cancel_requested_at != 0;
     bool stops = cancelled || t->stopping != TASK_OK;
     enum not_resumed reason = why_not(t, why);
     if (reason == N_NOT_RESUMED && (!stops || t->agent->outlives)) {
@@ -323,7 +323,7 @@ static void arm_clocks(struct task *t)
     struct task_work *w = t->work;
     const struct task_past *p = w->past;
     int64_t until = p->n_open ? p->stood_since : c->wall_ms;
-    int64_t ran = until - t->staged.started_at - p->stood_ms;
+    int64_t ran = until - staged_state(t)->started_at - p->stood_ms;
     msec_t left = t->agent->timeout_ms - (ran > 0 ? ran : 0);
     left = left > 1 ? left : 1;
     w->heard_ms = c->now_ms;
@@ -344,7 +344,7 @@ void task_resumed(struct task *t)
     task_arm_questions(t);
     task_resume_tools(t);
     task_hear_answers(t);
-    if (t->shown.cancel_requested_at) /* one that is not committed is told when it is */
+    if (shown_state(t)->cancel_requested_at) /* one that is not committed is told when it is */
         task_stop(t, TASK_CANCELLED_ERROR, "cancelled");
     else if (t->stopping != TASK_OK)
         task_stop(t, t->stopping, t->work->stop_text);

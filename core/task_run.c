@@ -95,8 +95,8 @@ void task_try_start(struct task *t)
     if (!task_prepare(t))
         return;
     t->phase = PHASE_STARTING;
-    t->staged.status = STATUS_RUNNING;
-    t->staged.started_at = t->hub->clock.wall_ms;
+    task_work(t)->staged.status = STATUS_RUNNING;
+    t->work->staged.started_at = t->hub->clock.wall_ms;
     task_event(t, EVENT_TASK_STARTED, STR("{}"));
     task_stage(t);
     ask_history(t);
@@ -249,7 +249,7 @@ static bool reads_history(const struct task *t)
 /* Whether it is to run now: committed as running, with its history. */
 static bool may_run(struct task *t)
 {
-    bool begins = t->phase == PHASE_STARTING && t->shown.status == STATUS_RUNNING;
+    bool begins = t->phase == PHASE_STARTING && shown_state(t)->status == STATUS_RUNNING;
     if (!begins && t->phase != PHASE_RESUMING)
         return false;
     if (hub_leaves_runs(t->hub) && task_goes_on(t)) {
@@ -359,7 +359,7 @@ static void ask_history(struct task *t)
                               .owner = task_owner(t),
                               .conversation_id = task_conversation_id(t),
                               .task_id = task_id_of(t),
-                              .at = t->phase == PHASE_RESUMING ? t->staged.started_at : 0,
+                              .at = t->phase == PHASE_RESUMING ? staged_state(t)->started_at : 0,
                               .limit = HISTORY_MESSAGES,
                               .max_bytes = MAX_HISTORY},
               on_history, t);

@@ -26,7 +26,7 @@ static void put_stop_note(struct task *t, enum task_error why, const char *text)
 /* The record has a cancel, and the note its actor, who is not to be lost. */
 static void note_stop(struct task *t)
 {
-    bool names_canceller = t->staged.cancel_requested_at && t->work->canceller;
+    bool names_canceller = staged_state(t)->cancel_requested_at && t->work->canceller;
     if (task_goes_on(t) && t->stopping != TASK_CANCELLED_ERROR && !names_canceller)
         put_stop_note(t, t->stopping, t->work->stop_text);
 }
@@ -60,13 +60,12 @@ void task_past_stop(struct task *t, struct str note)
 
 bool task_cancel(struct task *t, struct str actor)
 {
-    if (task_is_ending(t) || t->staged.cancel_requested_at)
+    if (task_is_ending(t) || staged_state(t)->cancel_requested_at)
         return false;
-    t->staged.cancel_requested_at = t->hub->clock.wall_ms;
-    if (t->work) { /* of an earlier cancel, which was not committed */
-        free(t->work->canceller);
-        t->work->canceller = NULL;
-    }
+    struct task_work *w = task_work(t);
+    w->staged.cancel_requested_at = t->hub->clock.wall_ms;
+    free(w->canceller); /* of an earlier cancel, which was not committed */
+    w->canceller = NULL;
     if (actor.p)
         note_canceller(t, actor);
     task_stage(t);

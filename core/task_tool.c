@@ -179,7 +179,7 @@ static void start_job(struct tool_use *use, bool attaches)
 
 static bool is_stopping(const struct task *t)
 {
-    return t->staged.cancel_requested_at || t->stopping != TASK_OK;
+    return staged_state(t)->cancel_requested_at || t->stopping != TASK_OK;
 }
 
 /* If the store gave it up, the task ends. */

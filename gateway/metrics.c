@@ -51,7 +51,7 @@ static void count_task(struct map_node *node, void *arg)
         return;
     const struct server *s = census->server;
     size_t row = t->agent ? (size_t)(t->agent - s->agents) : s->n_agents;
-    census->n[row][t->shown.status == STATUS_RUNNING]++;
+    census->n[row][shown_state(t)->status == STATUS_RUNNING]++;
 }
 
 /* A label's value; a name has no control characters. */

@@ -87,24 +87,25 @@ static void put_task(struct map_node *node, void *arg)
     struct state_list *list = arg;
     const struct stream *s = container_of(node, const struct stream, node);
     const struct task *t = s->task;
-    if (!t || !begin_row(list, s->names))
+    if (!t || !begin_row(list, s->names->bytes))
         return;
     struct str name = task_field(t, FIELD_name);
+    const struct live_state *shown = shown_state(t);
     js_put_field(list->out, "conversation_id", stream_conversation_id(s));
     js_put_field(list->out, "task_id", str_of(s->task_id));
     js_put_field(list->out, "agent",
                  t->agent ? str_of(t->agent->name) : task_field(t, FIELD_agent));
     if (name.n)
         js_put_field(list->out, "name", name);
-    js_put_field(list->out, "status", str_of(status_name(t->shown.status)));
-    js_put_int(list->out, "started_at", t->shown.started_at);
+    js_put_field(list->out, "status", str_of(status_name(shown->status)));
+    js_put_int(list->out, "started_at", shown->started_at);
     js_put_int(list->out, "events", (int64_t)s->head);
     js_put_int(list->out, "bytes", (int64_t)t->bytes);
     js_put_int(list->out, "readers", count_readers(s));
-    if (t->shown.waiting_for)
-        js_put_field(list->out, "waiting_for", str_of(t->shown.waiting_for));
-    if (t->shown.cancel_requested_at)
-        js_put_int(list->out, "cancel_requested_at", t->shown.cancel_requested_at);
+    if (shown->waiting_for)
+        js_put_field(list->out, "waiting_for", str_of(shown->waiting_for));
+    if (shown->cancel_requested_at)
+        js_put_int(list->out, "cancel_requested_at", shown->cancel_requested_at);
     buf_putc(list->out, '}');
 }
 

@@ -162,7 +162,7 @@ void journal_tails_load(struct journal_tails *t, const struct journal_scan *scan
     clear(t);
     list_each (at, &scan->live) {
         const struct journal_found *f = list_item(at, struct journal_found, at);
-        journal_tails_add(t, f->task_key, f->row);
+        journal_tails_add(t, f->task_key, f->row.n);
     }
 }
 
@@ -177,7 +177,7 @@ struct journal_tail *journal_tails_oldest(const struct journal_tails *t)
     return list_is_empty(&t->order) ? NULL : list_item(t->order.next, struct journal_tail, at);
 }
 
-void journal_tails_add(struct journal_tails *t, int64_t task_key, struct journal_row row)
+void journal_tails_add(struct journal_tails *t, int64_t task_key, int64_t row)
 {
     struct journal_tail *tail = xcalloc(sizeof *tail);
     tail->task_key = task_key;

@@ -8,6 +8,8 @@
  * Shape:    a row has a number within the incarnation of its node; a store of one node has
  *           incarnation 0.
  * Thread:   each of these: one at a time.
+ * Why:      each live task has a tail here for a minute after it said something, so the writer's
+ *           have no incarnation: it is its own.
  */
 #ifndef GATEWAY_STORE_JOURNAL_TAILS_H
 #define GATEWAY_STORE_JOURNAL_TAILS_H
@@ -72,8 +74,8 @@ struct journal_tail {
     struct map_node node;
     struct list at;
     int64_t task_key;
-    struct journal_row row; /* the oldest with live lines of it */
-    bool drops;             /* the writer's own: a change of this batch ends it */
+    int64_t row; /* the oldest with live lines of it */
+    bool drops;  /* the writer's own: a change of this batch ends it */
 };
 
 /* A change of the current batch to a tail. */
@@ -94,7 +96,7 @@ void journal_tails_done(struct journal_tails *t);
 void journal_tails_load(struct journal_tails *t, const struct journal_scan *scan); /* anew */
 struct journal_tail *journal_tails_find(const struct journal_tails *t, int64_t task_key);
 struct journal_tail *journal_tails_oldest(const struct journal_tails *t); /* NULL: none */
-void journal_tails_add(struct journal_tails *t, int64_t task_key, struct journal_row row);
+void journal_tails_add(struct journal_tails *t, int64_t task_key, int64_t row);
 void journal_tails_remove(struct journal_tails *t, struct journal_tail *tail);
 void journal_tails_change(struct journal_tails *t, int64_t task_key, int64_t row);
 

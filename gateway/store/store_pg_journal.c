@@ -203,7 +203,7 @@ void pg_journal_drop(struct pg_journal *j, int64_t task_key)
 static void pg_cut(struct pg_journal *j, struct pg_conn *conn, int64_t n)
 {
     const struct journal_tail *t = journal_tails_oldest(&j->tails);
-    int64_t live = t ? t->row.n : n;
+    int64_t live = t ? t->row : n;
     struct pg_call c;
     if (live - j->first < CUT_ROWS)
         return;
@@ -265,7 +265,7 @@ void pg_journal_commit(struct pg_journal *j, int64_t n)
         const struct journal_change *change = &j->tails.changes[i];
         struct journal_tail *t = journal_tails_find(&j->tails, change->task_key);
         if (change->row && !t && tail_is_there(j, change->task_key))
-            journal_tails_add(&j->tails, change->task_key, (struct journal_row){j->incarnation, n});
+            journal_tails_add(&j->tails, change->task_key, n);
         else if (!change->row && t)
             journal_tails_remove(&j->tails, t);
     }

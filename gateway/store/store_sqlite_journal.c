@@ -170,7 +170,7 @@ static int cut(struct sqlite_journal *j)
 {
     int64_t to = j->first_row + 3 * (j->batch_row - j->next_row) + CUT_ROWS;
     const struct journal_tail *oldest = journal_tails_oldest(&j->tails);
-    int64_t live = oldest ? oldest->row.n : j->next_row;
+    int64_t live = oldest ? oldest->row : j->next_row;
     if (live - j->first_row < CUT_ROWS)
         return STORE_OK;
     if (to > live)
@@ -193,7 +193,7 @@ void sqlite_journal_commit(struct sqlite_journal *j)
         const struct journal_change *change = &j->tails.changes[i];
         struct journal_tail *t = journal_tails_find(&j->tails, change->task_key);
         if (change->row && !t)
-            journal_tails_add(&j->tails, change->task_key, (struct journal_row){0, change->row});
+            journal_tails_add(&j->tails, change->task_key, change->row);
         else if (!change->row && t)
             journal_tails_remove(&j->tails, t);
     }

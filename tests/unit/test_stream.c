@@ -32,6 +32,14 @@ static size_t below(size_t n)
     return t_below(&rng, n);
 }
 
+static struct stream *stream_of(const char *owner, int64_t task_key)
+{
+    struct names *names = names_new(str_of(owner), STR("c"));
+    struct stream *s = stream_new(names, STR(TASK), task_key);
+    names_unref(names); /* the stream has its own */
+    return s;
+}
+
 static void append(struct stream *s, struct oracle *o)
 {
     char text[600];
@@ -204,7 +212,7 @@ static void test_stream_random_life_equals_naive_log(void **state)
     rng = t_seed();
     struct block_cache cache;
     block_cache_init(&cache, 100000);
-    struct stream *s = stream_new(STR("me"), STR("c"), STR(TASK), 7);
+    struct stream *s = stream_of("me", 7);
     o.next = 1;
     for (size_t i = 0; i < countof(readers); i++) {
         readers[i].cursor.wake = on_wake;
@@ -246,7 +254,7 @@ static void test_stream_small_blocks_count_for_what_they_keep(void **state)
     cache.idle = count_idle;
     cache.arg = &n_idle;
     for (int64_t i = 0; i < N; i++)
-        block_cache_put(&cache, stream_new(STR("a"), STR("c"), STR(TASK), i),
+        block_cache_put(&cache, stream_of("a", i),
                         block_new(i, 1, 4, 10));
     assert_int_equal(n_idle, N - KEPT);
     while (!list_is_empty(&cache.lru)) {
@@ -263,8 +271,8 @@ static void test_stream_long_replay_keeps_to_its_share_of_the_cache(void **state
     (void)state;
     struct block_cache cache;
     block_cache_init(&cache, 64u << 20);
-    struct stream *small = stream_new(STR("a"), STR("c"), STR(TASK), 1);
-    struct stream *large = stream_new(STR("b"), STR("c"), STR(TASK), 2);
+    struct stream *small = stream_of("a", 1);
+    struct stream *large = stream_of("b", 2);
     for (uint64_t i = 0; i < 10; i++)
         block_cache_put(&cache, small, block_new(1, i * 10 + 1, i * 10 + 10, BLOCK_BYTES));
     for (uint64_t i = 0; i < 20000; i++)
@@ -297,7 +305,7 @@ static void test_stream_silent_one_keeps_no_room_for_a_tail(void **state)
     struct block_cache cache;
     uint64_t first, last;
     block_cache_init(&cache, 1u << 20);
-    struct stream *s = stream_new(STR("a"), STR("c"), STR(TASK), 1);
+    struct stream *s = stream_of("a", 1);
     assert_null(s->cached);
     append_bytes(s, BLOCK_BYTES);
     assert_non_null(stream_seal(s));
@@ -326,7 +334,7 @@ static void test_stream_does_not_own_a_block_of_what_it_still_has(void **state)
     (void)state;
     struct block_cache cache;
     block_cache_init(&cache, 1u << 20);
-    struct stream *s = stream_new(STR("a"), STR("c"), STR(TASK), 1);
+    struct stream *s = stream_of("a", 1);
     struct lines left = {0};
     append_bytes(s, BLOCK_MOST + BLOCK_BYTES);
     (void)stream_take_lines(s, &left.first, &left.last);
