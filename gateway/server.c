@@ -359,10 +359,8 @@ static void on_opened(void *arg, int status)
     if (s->stopped)
         return;
     if (status < 0) {
-        log_event(LEVEL_ERROR, "store", "cannot_repair", LOG_INT("status", status),
-                  LOG_TEXT("why", status == STORE_CORRUPT ? "a record of a live task is damaged"
-                                                          : "the store cannot be read"));
-        s->failed = s->stopped = true;
+        server_report_repair(s, status);
+        s->failed = s->stopped = !s->begun;
         return;
     }
     if (s->begun) {

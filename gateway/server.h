@@ -90,6 +90,9 @@ void server_let_go(struct server *s);
 /* Once a second: what has begun or is over since. */
 void server_report_store(struct server *s);
 
+/* A repair has failed; slots that it was about stay closed. */
+void server_report_repair(const struct server *s, int status);
+
 /* server_report.c: to the program that started it, to the log, and to a person at a terminal. */
 void server_report_ready(const struct server *s);
 /* For hub_options. */
