@@ -35,7 +35,7 @@ static void retry_later(struct retry *r)
 
 static bool may_pass(const struct hub *h, int status)
 {
-    return (status == STORE_IO || status == STORE_BUSY) && h->o.shared && !h->closing;
+    return store_may_pass(status) && h->o.shared && !h->closing;
 }
 
 static void retry_answered(void *arg, int status, struct answer *answer)

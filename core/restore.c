@@ -18,7 +18,8 @@
 #include "core/task_parts.h"
 
 #define PAGE 256
-#define AT_ONCE 32 /* tasks that are read */
+#define AT_ONCE 32   /* tasks that are read */
+#define SEAL_TRIES 2 /* of seals that were refused: the first time it may have been their company */
 
 struct restore {
     struct hub *hub;
@@ -28,6 +29,7 @@ struct restore {
     struct block **tails; /* by task key; NULL once taken */
     size_t n_tails, next_tail, next_seal;
     size_t n_sealed; /* of the tails, those that are done with */
+    unsigned n_refused;
     struct task **tasks;
     bool *bare; /* of each: its inbox is empty */
     size_t n_tasks, next_task;
@@ -106,10 +108,13 @@ static void start_waiting(struct restore *r)
 
 static void seal_some(struct restore *r);
 
+/* A store that is away comes back, and the slots wait for it.  One that answers with a refusal will
+ * do so again, and each try costs all that was staged beside it, of owners who are served. */
 static void on_sealed(struct waiter *w, int status)
 {
     struct restore *r = container_of(w, struct restore, waiter);
-    if (!goes_on_without(r, status)) {
+    r->n_refused += status < 0 && !store_may_pass(status);
+    if (!goes_on_without(r, status) || r->n_refused == SEAL_TRIES) {
         repair_finish(r, status);
         return;
     }

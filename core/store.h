@@ -27,7 +27,14 @@ enum store_error {
     STORE_FENCED = -6, /* another process has this store now: commit nothing, answer nobody, stop */
     STORE_UNKNOWN = -7, /* committed or not: ask for the same batch again; no one is told yet */
     STORE_VOID = -8,    /* the batch was given up (batch.give_up): it is not, and will never be */
+    STORE_REFUSED = -9, /* it answers, and takes or has no such thing: not for want of a server */
 };
+
+/* Whether the same may be answered otherwise later, when the store is reached, free or has room. */
+static inline bool store_may_pass(int status)
+{
+    return status == STORE_IO || status == STORE_BUSY || status == STORE_FULL;
+}
 
 enum query_kind {
     QUERY_TASK,  /* owner, conversation_id, task_id -> one task, input included */

@@ -90,6 +90,7 @@ static void cluster_slots(struct server *s, struct buf *out, const char *name)
     buf_putf(out, "%s{state=\"open\"} %" PRIu32 "\n", name, n.open);
     buf_putf(out, "%s{state=\"restoring\"} %" PRIu32 "\n", name, n.coming);
     buf_putf(out, "%s{state=\"moving\"} %" PRIu32 "\n", name, n.leaving);
+    buf_putf(out, "%s{state=\"unrepaired\"} %" PRIu32 "\n", name, n.unrepaired);
 }
 
 static void cluster_takeovers(struct server *s, struct buf *out, const char *name)

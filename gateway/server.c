@@ -191,7 +191,7 @@ static void server_turn(struct server *s)
     if (hub_is_trusted(&s->hub))
         ws_flush_woken(&s->front); /* committed events go out, many lines at once */
     neighbours_turn(s->neighbours);
-    if (server_finds_home(s))
+    if (server_reaches_others(s))
         server_begin(s);
     proceed_drain(s);
     hub_reap(&s->hub); /* no function is active on them any more */
@@ -359,10 +359,8 @@ static void on_opened(void *arg, int status)
     if (s->stopped)
         return;
     if (status < 0) {
-        log_event(LEVEL_ERROR, "store", "cannot_repair", LOG_INT("status", status),
-                  LOG_TEXT("why", status == STORE_CORRUPT ? "a record of a live task is damaged"
-                                                          : "the store cannot be read"));
-        s->failed = s->stopped = true;
+        server_report_repair(s, status);
+        s->failed = s->stopped = !s->begun;
         return;
     }
     if (s->begun) {
@@ -370,8 +368,7 @@ static void on_opened(void *arg, int status)
         return;
     }
     s->begun = true;
-    s->awaits_home = server_is_front(s);
-    if (!s->awaits_home)
+    if (!server_awaits_others(s))
         server_begin(s);
 }
 

@@ -65,11 +65,12 @@ struct server {
     uv_signal_t sigterm, sigint, sighup, sigchld;
 
     bool failed, stopped, abandoned, hub_is_open;
-    bool fenced;      /* another process has the store: we end without another word */
-    bool begun;       /* it serves */
-    bool awaits_home; /* a front, which begins when its link is up */
-    bool unsure;      /* the lease, as last logged */
-    bool busy;        /* the next turn comes at once */
+    bool fenced;        /* another process has the store: we end without another word */
+    bool begun;         /* it serves */
+    bool awaits_others; /* a member of a crew, which begins when its links are up … */
+    msec_t awaits_since;
+    bool unsure; /* the lease, as last logged */
+    bool busy;   /* the next turn comes at once */
     enum commits { COMMITS_WORK, COMMIT_HANGS, COMMITS_FAIL } commits; /* as last logged */
     bool checkpoints_fail;
     struct timer drain;
@@ -90,6 +91,9 @@ void server_let_go(struct server *s);
 /* Once a second: what has begun or is over since. */
 void server_report_store(struct server *s);
 
+/* A repair has failed; slots that it was about stay closed. */
+void server_report_repair(const struct server *s, int status);
+
 /* server_report.c: to the program that started it, to the log, and to a person at a terminal. */
 void server_report_ready(const struct server *s);
 /* For hub_options. */
@@ -104,8 +108,11 @@ void server_on_failed(struct str task_id, const char *agent, struct str why);
 bool server_is_front(const struct server *s);
 bool server_waits_for_home(const struct server *s);
 bool server_is_ahead(void *arg); /* for the front */
-/* At the end of each turn; true, once, when the home is reached for the first time. */
-bool server_finds_home(struct server *s);
+/* Whether it is left to the others to take clients for now: the links to them are not up. */
+bool server_awaits_others(struct server *s);
+/* At the end of each turn; true, once, when it can carry clients to all others, or has waited for
+ * that for long enough. */
+bool server_reaches_others(struct server *s);
 /* Once a second, for the others; and of all, whoever is asked. */
 void server_publish_metrics(struct server *s);
 void server_put_metrics(void *arg, struct buf *out);

@@ -47,14 +47,31 @@ bool server_waits_for_home(const struct server *s)
     return server_is_front(s) && !s->abandoned && neighbours_reach_home(s->neighbours);
 }
 
-bool server_finds_home(struct server *s)
+/* A front is of no use without its home.  A node has owners of its own: it waits only while others
+ * take the clients, and no longer than a node can be gone without being taken over. */
+static bool may_begin(const struct server *s)
+{
+    if (server_is_front(s))
+        return !s->front.is_cut_off;
+    return neighbours_reach_all(s->neighbours) ||
+           !crew_page_others_accept(s->member->page, s->member->at) ||
+           s->hub.clock.now_ms - s->awaits_since >= (msec_t)s->config->cluster.lease_s * 1000;
+}
+
+bool server_awaits_others(struct server *s)
+{
+    s->awaits_others = s->member && !s->member->is_home;
+    s->awaits_since = s->hub.clock.now_ms;
+    return s->awaits_others;
+}
+
+bool server_reaches_others(struct server *s)
 {
     if (s->member)
         tell_sockets(s);
-    if (!server_is_front(s))
-        return false;
-    s->front.is_cut_off = !neighbours_reach_home(s->neighbours);
-    bool begins = s->awaits_home && !s->front.is_cut_off;
-    s->awaits_home = s->awaits_home && !begins;
+    if (server_is_front(s))
+        s->front.is_cut_off = !neighbours_reach_home(s->neighbours);
+    bool begins = s->awaits_others && may_begin(s);
+    s->awaits_others = s->awaits_others && !begins;
     return begins;
 }

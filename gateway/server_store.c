@@ -141,6 +141,19 @@ static void report_store(struct server *s)
         log_event(LEVEL_INFO, "store", "commits_again", LOG_INT("tasks", s->hub.n_live));
 }
 
+void server_report_repair(const struct server *s, int status)
+{
+    char says[STORE_ERROR_TEXT] = "";
+    const char *why = status == STORE_CORRUPT   ? "a record of a live task is damaged"
+                      : status == STORE_REFUSED ? "the store refuses it"
+                                                : "the store cannot be read";
+    if (s->pg)
+        store_pg_last_error(s->pg, says);
+    log_event(LEVEL_ERROR, "store", "cannot_repair", LOG_INT("status", status),
+              LOG_TEXT("why", why), LOG_TEXT("store", says),
+              LOG_INT("slots", cluster_count(s->cluster).unrepaired));
+}
+
 static void report_lease(struct server *s)
 {
     bool sure = hub_is_trusted(&s->hub);

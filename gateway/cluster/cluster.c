@@ -35,9 +35,10 @@ struct cluster {
     struct slots closing;   /* refused, and not idle yet */
     struct slots parted;    /* of these, those whose tasks are left: there is no way back */
     msec_t closing_since, closes_after;
-    uv_timer_t tick;      /* runs while some are closing */
-    struct slots leaving; /* left, and not released yet */
-    bool started, begun, restores, leaves, stopped, clock_is_off;
+    uv_timer_t tick;         /* runs while some are closing */
+    struct slots leaving;    /* left, and not released yet */
+    struct slots unrepaired; /* of ours, those that a repair has failed for: refused for good */
+    bool started, begun, serves, restores, leaves, stopped, clock_is_off;
     struct waiter staged; /* before leaving ones may be released */
     int64_t us;
     struct list watchers;
@@ -65,14 +66,19 @@ static void cluster_tell(struct cluster *c)
 
 static void restore_next(struct cluster *c);
 
+/* Slots that cannot be repaired are kept, and not tried again: the next node would fail as well,
+ * and each try costs the others' owners.  A node that serves nobody yet ends instead. */
 static void cluster_on_restored(void *arg, int status)
 {
     struct cluster *c = arg;
     c->restores = false;
+    if (status < 0)
+        slots_add_those(&c->unrepaired, &c->restoring);
     memset(&c->restoring, 0, sizeof c->restoring);
     c->o.opened(c->o.arg, status);
-    if (status < 0 || c->stopped)
+    if (c->stopped || (status < 0 && !c->serves))
         return;
+    c->serves = true;
     cluster_tell(c);
     restore_next(c);
 }
@@ -256,6 +262,7 @@ static void take_slots(struct cluster *c, const struct store_view *before)
             slots_take(&c->ours, i);
             slots_take(&c->closing, i);
             slots_take(&c->parted, i);
+            slots_take(&c->unrepaired, i);
         }
         if (!mine || slots_has(&c->ours, i) || slots_has(&c->leaving, i))
             continue;
@@ -503,6 +510,7 @@ struct cluster_counts cluster_count(const struct cluster *c)
         n.open += slots_has(&c->hub->open, i);
         n.coming += slots_has(&c->waiting, i) || slots_has(&c->restoring, i);
         n.leaving += slots_has(&c->leaving, i) || slots_has(&c->closing, i);
+        n.unrepaired += slots_has(&c->unrepaired, i);
     }
     for (size_t i = 0; i < c->view.n; i++)
         n.nodes[c->view.nodes[i].state]++;

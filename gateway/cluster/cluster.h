@@ -48,8 +48,8 @@ struct cluster_watcher {
 struct cluster;
 
 struct cluster_options {
-    /* Slots have been repaired and are served, the first time perhaps none; or a store error, after
-     * which this process must end. */
+    /* Slots have been repaired and are served, the first time perhaps none; or a store error: then
+     * they stay closed, and a process that serves no others must end. */
     void (*opened)(void *arg, int status);
     /* Adds slots that must stay, beside those in which the hub has something. */
     void (*busy)(void *arg, struct slots *ret);
@@ -99,9 +99,9 @@ unsigned cluster_slots_of(const struct cluster *c, int64_t incarnation); /* 0: n
 int64_t cluster_incarnation(const struct cluster *c); /* 0: a store of one node */
 
 struct cluster_counts {
-    uint32_t open, coming, leaving; /* of our slots */
-    uint32_t nodes[3];              /* by enum node_state */
-    uint64_t takeovers;             /* of dead nodes, that we did */
+    uint32_t open, coming, leaving, unrepaired; /* of our slots */
+    uint32_t nodes[3];                          /* by enum node_state */
+    uint64_t takeovers;                         /* of dead nodes, that we did */
 };
 struct cluster_counts cluster_count(const struct cluster *c);
 

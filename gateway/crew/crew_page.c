@@ -39,6 +39,15 @@ bool crew_page_is_ahead(const struct crew_page *page, unsigned member, uint32_t 
     return false;
 }
 
+bool crew_page_others_accept(const struct crew_page *page, unsigned member)
+{
+    for (unsigned i = 0; i < page->n; i++)
+        if (i != member && atomic_load_explicit(&page->slabs[i].sockets, memory_order_relaxed) !=
+                               CREW_ACCEPTS_NONE)
+            return true;
+    return false;
+}
+
 struct crew_page *crew_page_new(unsigned members)
 {
     struct crew_page *page =

@@ -21,7 +21,8 @@ void crew_page_put(struct crew_page *page, unsigned member, struct str text);
 #define CREW_ACCEPTS_NONE UINT32_MAX
 void crew_page_count(struct crew_page *page, unsigned member, uint32_t sockets);
 bool crew_page_is_ahead(const struct crew_page *page, unsigned member, uint32_t sockets);
-void crew_page_clear(struct crew_page *page, unsigned member); /* it has ended */
+bool crew_page_others_accept(const struct crew_page *page, unsigned member); /* any sockets */
+void crew_page_clear(struct crew_page *page, unsigned member);               /* it has ended */
 /* Appends the families of all, each once. */
 void crew_page_read(struct crew_page *page, struct buf *out);
 

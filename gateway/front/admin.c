@@ -424,6 +424,8 @@ static void put_gateway(struct buf *out, const struct cluster *c, const struct s
         js_put_int(out, "open", n.open);
         js_put_int(out, "coming", n.coming);
         js_put_int(out, "moving", n.leaving);
+        if (n.unrepaired)
+            js_put_int(out, "unrepaired", n.unrepaired);
     }
     buf_putc(out, '}');
 }

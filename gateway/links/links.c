@@ -286,6 +286,11 @@ static bool link_is_of_a_front(const struct link *k)
     return !k->peer;
 }
 
+bool links_reach(struct links *l, uint64_t incarnation)
+{
+    return link_to(l, incarnation) != NULL;
+}
+
 void links_close_slots(struct links *l, const struct slots *slots)
 {
     list_each (it, &l->all) {

@@ -88,6 +88,7 @@ void links_add(struct links *l, uint64_t incarnation, const char *node, const ch
 void links_drop(struct links *l, uint64_t incarnation);
 /* Drops every node for which stays says no. */
 void links_drop_unless(struct links *l, bool (*stays)(void *arg, uint64_t incarnation), void *arg);
+bool links_reach(struct links *l, uint64_t incarnation); /* its link is up */
 /* Closes the sessions of an owner who is at home here; returns their number. */
 uint32_t links_close_owner(struct links *l, struct str owner, enum close_code code,
                            const char *why);

@@ -191,6 +191,17 @@ bool neighbours_reach_home(const struct neighbours *n)
     return n->links && links_stats_of(n->links)->links_up > 0;
 }
 
+bool neighbours_reach_all(const struct neighbours *n)
+{
+    const struct cluster *c = n->front->cluster;
+    const struct store_node *node;
+    for (size_t i = 0; n->links && (node = cluster_node(c, i)) != NULL; i++)
+        if (node->incarnation != cluster_incarnation(c) && node->link[0] &&
+            !links_reach(n->links, (uint64_t)node->incarnation))
+            return false;
+    return true;
+}
+
 /* From the first turn on others may come, and are dialled: the hub is open. */
 void neighbours_turn(struct neighbours *n)
 {

@@ -25,6 +25,9 @@ const struct home_port *neighbours_home(struct neighbours *n); /* NULL: there ar
 void neighbours_close_slots(struct neighbours *n, const struct slots *slots, bool are_away);
 /* A front of a crew: whether its home can be reached now. */
 bool neighbours_reach_home(const struct neighbours *n);
+/* Whether the link to every living node that tells where it is reached is up.  Without links: true.
+ */
+bool neighbours_reach_all(const struct neighbours *n);
 void neighbours_turn(struct neighbours *n); /* the end of the turn */
 /* Appends their rows, when there are links. */
 void neighbours_write_metrics(struct neighbours *n, struct buf *out);

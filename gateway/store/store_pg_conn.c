@@ -37,7 +37,9 @@ static void conn_says(struct pg_conn *conn, const char *text)
     snprintf(conn->error, sizeof conn->error, "%.*s", (int)(n > 220 ? 220 : n), text);
 }
 
-/* Class and code of SQLSTATE: see appendix A of PostgreSQL's manual. */
+/* Class and code of SQLSTATE: see appendix A of PostgreSQL's manual.  What is refused: data, a
+ * constraint, the statement itself or the right to it, a program's limit, a trigger's word.  22012
+ * is how our own statements say that their row is not as they want it. */
 static int status_of(const char *state)
 {
     static const struct {
@@ -46,10 +48,12 @@ static int status_of(const char *state)
     } table[] = {
         {"40001", STORE_BUSY},    {"40P01", STORE_BUSY}, {"55P03", STORE_BUSY},
         {"57014", STORE_BUSY},    {"53100", STORE_FULL}, {"XX001", STORE_CORRUPT},
-        {"XX002", STORE_CORRUPT},
+        {"XX002", STORE_CORRUPT}, {"22012", STORE_IO},   {"22", STORE_REFUSED},
+        {"23", STORE_REFUSED},    {"42", STORE_REFUSED}, {"54", STORE_REFUSED},
+        {"P0", STORE_REFUSED},
     };
     for (size_t i = 0; i < countof(table); i++)
-        if (strcmp(state, table[i].prefix) == 0)
+        if (strncmp(state, table[i].prefix, strlen(table[i].prefix)) == 0)
             return table[i].status;
     return STORE_IO;
 }

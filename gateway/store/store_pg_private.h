@@ -477,9 +477,22 @@ bool pg_answer_question(const struct pg_answers *p, struct str *ret);
 /* store_pg_watch.c */
 void pg_watch_stop(struct store_pg *s);
 
-/* store_pg_rescue.c: what a dead node left is sealed, and its slots are nobody's: several may do
- * it at once.  STORE_NOT_FOUND: another one has done it. */
-int pg_rescue(struct pg_conn *conn, int64_t incarnation);
+/* store_pg_rescue.c: what a dead node left is sealed, and its slots are nobody's, by a thread that
+ * does one node after the other: one that the server refuses is in no other's way, and is tried
+ * less and less often.  Several gateways may do it at once. */
+struct pg_rescuer {
+    struct store_pg *s;
+    void (*done)(void *arg); /* in that thread, for better or worse */
+    void *arg;
+    uv_thread_t thread;
+    int64_t about, last; /* incarnations; 0: none */
+    int64_t again_at;    /* by pg_boot_ms */
+    uint64_t n_failed;   /* in a row */
+    bool failed;         /* the thread's until is_over */
+    atomic_bool is_over;
+};
+void pg_rescuer_turn(struct pg_rescuer *r, const struct store_view *view);
+void pg_rescuer_collect(struct pg_rescuer *r); /* waits for it */
 /* Ends an old backend of ours, which may still carry out a batch.  STORE_BUSY: it is there yet. */
 int pg_backend_end(struct store_pg *s, int pid);
 /* Whether the setting of replicated is kept by the server; conn->error says why not. */

@@ -3,10 +3,13 @@
  * several who do it at once do it one after the other, and one that comes late finds none. */
 #include <stdlib.h>
 
+#include "core/backoff.h"
+#include "gateway/base/log.h"
 #include "gateway/store/store_pg_private.h"
 
 #define PIECE 1024 /* tasks, or … */
 #define PIECE_BYTES (4 << 20)
+#define AGAIN_MOST_MS 60000 /* between two that fail */
 
 static int rescue_begin(struct pg_conn *conn, int64_t incarnation)
 {
@@ -170,8 +173,70 @@ static int rescue_slots(struct pg_conn *conn, int64_t incarnation)
     return rescue_end(conn, status);
 }
 
-int pg_rescue(struct pg_conn *conn, int64_t incarnation)
+static int rescue(struct pg_conn *conn, int64_t incarnation)
 {
     int status = rescue_lines(conn, incarnation);
     return status < 0 ? status : rescue_slots(conn, incarnation);
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+static void rescuer_run(void *arg)
+{
+    struct pg_rescuer *r = arg;
+    struct pg_conn conn = {0};
+    if (pg_conn_open(&conn, &r->s->o, r->s->name)) {
+        int status = rescue(&conn, r->about);
+        r->failed = status < 0 && status != STORE_NOT_FOUND;
+        if (status == STORE_OK)
+            log_event(LEVEL_INFO, "cluster", "rescued", LOG_INT("incarnation", r->about));
+        else if (r->failed)
+            log_event(LEVEL_ERROR, "cluster", "rescue_fails", LOG_INT("incarnation", r->about),
+                      LOG_TEXT("why", conn.error));
+    }
+    pg_conn_close(&conn);
+    atomic_store(&r->is_over, true);
+    r->done(r->arg);
+}
+
+void pg_rescuer_collect(struct pg_rescuer *r)
+{
+    if (!r->about)
+        return;
+    uv_thread_join(&r->thread);
+    r->last = r->about;
+    r->about = 0;
+    r->n_failed = r->failed ? r->n_failed + 1 : 0;
+    r->again_at = 0;
+    if (r->failed)
+        r->again_at = pg_boot_ms() + backoff_ms(r->n_failed, pg_lease_ms(r->s) / 5, AGAIN_MOST_MS);
+}
+
+/* The dead node behind the last one; else the first, when it may be its turn again.  0: none. */
+static int64_t next_of(const struct pg_rescuer *r, const struct store_view *view)
+{
+    int64_t first = 0, behind = 0;
+    for (size_t i = 0; i < view->n; i++) {
+        int64_t n = view->nodes[i].incarnation;
+        if (view->nodes[i].state != NODE_DEAD)
+            continue;
+        first = !first || n < first ? n : first;
+        if (n > r->last && (!behind || n < behind))
+            behind = n;
+    }
+    return behind ? behind : pg_boot_ms() >= r->again_at ? first : 0;
+}
+
+void pg_rescuer_turn(struct pg_rescuer *r, const struct store_view *view)
+{
+    if (r->about && !atomic_load(&r->is_over))
+        return;
+    pg_rescuer_collect(r);
+    r->about = next_of(r, view);
+    if (!r->about)
+        return;
+    r->failed = false;
+    atomic_store(&r->is_over, false);
+    if (uv_thread_create(&r->thread, rescuer_run, r) != 0)
+        r->about = 0;
 }

@@ -36,9 +36,7 @@ struct pg_watch {
     bool fails;       /* the last one */
     int64_t round_at; /* when the last one was over */
 
-    uv_thread_t rescuer;
-    int64_t rescued; /* whom it is about; 0: there is none */
-    atomic_bool rescue_is_over;
+    struct pg_rescuer rescuer;
 
     uv_mutex_t lock; /* for the members below */
     uv_cond_t wake;
@@ -254,49 +252,13 @@ static int watch_judge(struct pg_watch *w)
     return status;
 }
 
-/* --- the rescue ------------------------------------------------------------------------------- */
-
-static void rescue_run(void *arg)
+/* What a dead node left is in order: its slots are free. */
+static void on_rescued(void *arg)
 {
     struct pg_watch *w = arg;
-    struct pg_conn conn = {0};
-    if (pg_conn_open(&conn, &w->s->o, w->s->name)) {
-        int status = pg_rescue(&conn, w->rescued);
-        if (status == STORE_OK)
-            log_event(LEVEL_INFO, "cluster", "rescued", LOG_INT("incarnation", w->rescued));
-        else if (status != STORE_NOT_FOUND)
-            log_event_limited(LEVEL_ERROR, "cluster", "rescue_fails", LOG_TEXT("why", conn.error));
-    }
-    pg_conn_close(&conn);
-    atomic_store(&w->rescue_is_over, true);
     uv_mutex_lock(&w->lock);
-    uv_cond_signal(&w->wake); /* its slots are free now */
+    uv_cond_signal(&w->wake);
     uv_mutex_unlock(&w->lock);
-}
-
-static void rescue_collect(struct pg_watch *w)
-{
-    if (!w->rescued)
-        return;
-    uv_thread_join(&w->rescuer);
-    w->rescued = 0;
-}
-
-/* One dead node after the other. */
-static void rescue_some(struct pg_watch *w)
-{
-    if (w->rescued && !atomic_load(&w->rescue_is_over))
-        return;
-    rescue_collect(w);
-    for (size_t i = 0; i < w->now.n; i++) {
-        if (w->now.nodes[i].state != NODE_DEAD)
-            continue;
-        w->rescued = w->now.nodes[i].incarnation;
-        atomic_store(&w->rescue_is_over, false);
-        if (uv_thread_create(&w->rescuer, rescue_run, w) != 0)
-            w->rescued = 0;
-        return;
-    }
 }
 
 /* --- rounds ----------------------------------------------------------------------------------- */
@@ -442,7 +404,7 @@ static int round_within(struct pg_watch *w)
     if (status == STORE_OK && known)
         status = act(w);
     w->round_at = sent;
-    rescue_some(w);
+    pg_rescuer_turn(&w->rescuer, &w->now);
     return status;
 }
 
@@ -481,6 +443,7 @@ static void watch_begin(struct store_pg *s)
 {
     struct pg_watch *w = xcalloc(sizeof *w);
     w->s = s;
+    w->rescuer = (struct pg_rescuer){.s = s, .done = on_rescued, .arg = w};
     w->last_moved = -1;
     w->round_at = pg_boot_ms();
     atomic_store(&w->turned, true);
@@ -513,7 +476,7 @@ void pg_watch_stop(struct store_pg *s)
     uv_cond_signal(&w->wake);
     uv_mutex_unlock(&w->lock);
     uv_thread_join(&w->thread);
-    rescue_collect(w);
+    pg_rescuer_collect(&w->rescuer);
     pg_conn_close(&w->conn);
     uv_cond_destroy(&w->wake);
     uv_mutex_destroy(&w->lock);

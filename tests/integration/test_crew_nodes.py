@@ -16,8 +16,9 @@ import nodes
 import postgres
 import tokens
 from crowd import Crowd
-from gateway import is_alive, run, script_agent, wait_until
+from gateway import is_alive, refusing_port, run, script_agent, wait_until
 from holdfast import TERMINAL, Client, Closed, Refused, ids, text_of
+from relay import Relay
 from test_activation import STARTER
 from test_packaging import Manager
 
@@ -211,3 +212,36 @@ def test_member_that_is_killed_is_missed_by_its_own_owners_alone(three):
         assert record["status"] == status
     gateway.logged("component=crew event=member_lost", "process=1", "code=137")
     assert len(crew.members(gateway)) == 3 and {pids[name] for name in living} < set(crew.members(gateway))
+
+
+def wired(cluster, closes):
+    """Three members, who reach each other by way of these wires."""
+    ports, ways = free_row(3), free_row(3)
+    wires = [closes.enter_context(Relay(nodes.Address(ports + i), port=ways + i)) for i in range(3)]
+    gateway = cluster.new("crew", {"listen": f"127.0.0.1:{ports}", "advertise": f"127.0.0.1:{ways}"}, lasting=True)
+    gateway.start()
+    linked(cluster, gateway, *NAMES)
+    return gateway, wires
+
+
+def test_member_that_begins_again_takes_no_client_before_it_reaches_the_others(three):
+    """Its way to the first member is not there: whoever comes meanwhile is with the others, and is served."""
+    with contextlib.ExitStack() as closes:
+        gateway, wires = wired(three, closes)
+        owner = three.owners_at("crew", 1)[0]
+        spread(gateway, [owner])
+        pids = crew.members(gateway)
+        there, wires[0].to = wires[0].to, ("127.0.0.1", refusing_port())
+        seen = len(gateway.log)
+        os.kill(pids[1], signal.SIGKILL)
+        wait_until(lambda: any("event=up" in line and "process=1" in line and "as=front" in line and "node=crew-3" in line
+                               for line in gateway.log[seen:]), "the link to the other one")
+        new, = set(crew.members(gateway)) - set(pids)
+        clients = []
+        for _ in range(20):  # as long as another one accepts, and is not far ahead
+            client = closes.enter_context(Client(gateway, token=tokens.token(owner)))
+            assert client.ask("conversations")["type"] == "conversations"
+            clients.append(client)
+        assert all(crew.member_of(gateway, client.sock.getsockname()[1]) != new for client in clients)
+        wires[0].to = there
+        assert wait_until(lambda: serves(gateway, new, owner), "the new one's clients")

@@ -8,11 +8,11 @@ import time
 
 
 class Relay:
-    def __init__(self, to, keeps=False):
-        """to: a gateway, or the path of a socket."""
+    def __init__(self, to, keeps=False, port=0):
+        """to: a gateway, or the path of a socket; may be another one later, for the wires that come then."""
         self.host, self.port = "127.0.0.1", None
         self.to = to if isinstance(to, str) else (to.host, to.port)
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = socket.create_server(("127.0.0.1", port))
         self.port = self.listener.getsockname()[1]
         self.wires = []
         self.accepted = 0

@@ -319,11 +319,9 @@ static void test_ends_that_were_given_up_come_later(void **state)
     expect_few_ends(k);
 }
 
-/* Seals of tasks that ended at once, more than a batch seals, before a crash. */
-static void test_seals_that_were_given_up_are_put_again(void **state)
+/* Tasks that ended at once, before a crash: their seals are more than one batch takes. */
+static void leave_seals(struct kit *k)
 {
-    struct kit *k = *state;
-    int status;
     start_tasks(k);
     for (size_t i = 0; i < TASKS; i++)
         kit_run(k, i)->events->on_end(kit_run(k, i)->task, RUN_DONE, STR(""));
@@ -332,22 +330,107 @@ static void test_seals_that_were_given_up_are_put_again(void **state)
     kit_settle(k);
     k->bounded = false;
     open_next_home(k);
-    store_inline_fail_commits(k->inline_store, 1000000, STORE_IO);
-    take_all_slots(k, 10, &status);
-    for (int i = 0; i < 100; i++)
-        kit_pass(k, 1000);
-    assert_int_equal(status, 1);
-    store_inline_fail_commits(k->inline_store, 0, STORE_IO);
-    for (int i = 0; i < 5; i++)
-        kit_pass(k, 1000);
-    assert_int_equal(status, 0);
+}
+
+static void expect_seals(struct kit *k, const char *owner)
+{
     for (int i = 0; i < TASKS; i++) {
-        struct client *c = client_new(k, owner_of(i));
+        if (strcmp(owner_of(i), owner) != 0)
+            continue;
+        struct client *c = client_new(k, owner);
         client_ask(c, "resume", "c", ids[i], json(",'after':0"));
         client_await(c, json("'text':'half'"));
         client_await(c, json("'event':'task.completed'"));
         client_free(c);
     }
+}
+
+static void pass_seconds(struct kit *k, int n)
+{
+    for (int i = 0; i < n; i++)
+        kit_pass(k, 1000);
+}
+
+static void test_seals_that_were_given_up_are_put_again(void **state)
+{
+    static const enum store_error errors[] = {STORE_IO, STORE_BUSY, STORE_FULL};
+    struct kit *k = *state;
+    int status;
+    for (size_t e = 0; e < countof(errors); e++) {
+        kit_free_all(k);
+        *state = k = kit_new();
+        leave_seals(k);
+        store_inline_fail_commits(k->inline_store, 1000000, errors[e]);
+        take_all_slots(k, 10, &status);
+        pass_seconds(k, 100);
+        assert_int_equal(status, 1);
+        store_inline_fail_commits(k->inline_store, 0, STORE_IO);
+        pass_seconds(k, 5);
+        assert_int_equal(status, 0);
+        expect_seals(k, "ann");
+        expect_seals(k, "bob");
+    }
+}
+
+/* It may have been somebody else's, in the same batch, that was refused. */
+static void test_seals_that_were_refused_are_put_once_more(void **state)
+{
+    struct kit *k = *state;
+    int status;
+    leave_seals(k);
+    store_inline_fail_commits(k->inline_store, 1000000, STORE_REFUSED);
+    take_all_slots(k, 10, &status);
+    pass_seconds(k, 40); /* more than retry_ms, less than twice as much */
+    assert_int_equal(status, 1);
+    store_inline_fail_commits(k->inline_store, 0, STORE_IO);
+    pass_seconds(k, 5);
+    assert_int_equal(status, 0);
+    expect_seals(k, "ann");
+}
+
+/* And not for ever: each try costs what was staged beside it.  Others are served, nothing begins in
+ * the slots, and nobody waits for them at a stop. */
+static void test_seals_that_the_store_refuses_leave_their_slots_closed(void **state)
+{
+    static const enum store_error errors[] = {STORE_REFUSED, STORE_CORRUPT};
+    struct kit *k = *state;
+    for (size_t e = 0; e < countof(errors); e++) {
+        struct slots bobs = {0}, anns = {0};
+        int status = 1;
+        kit_free_all(k);
+        *state = k = kit_new();
+        leave_seals(k);
+        slots_add(&bobs, slot_of(STR("bob")));
+        slots_add(&anns, slot_of(STR("ann")));
+        hub_restore_slots(&k->hub, &bobs, NULL, 10, "", kit_on_ready, &status);
+        kit_settle(k);
+        assert_int_equal(status, 0);
+        status = 1;
+        store_inline_fail_commits(k->inline_store, 1000000, errors[e]);
+        hub_restore_slots(&k->hub, &anns, NULL, 11, "", kit_on_ready, &status);
+        pass_seconds(k, 100);
+        assert_int_equal(status, errors[e]);
+        store_inline_fail_commits(k->inline_store, 0, STORE_IO);
+        pass_seconds(k, 5);
+        assert_false(slots_has(&k->hub.open, slot_of(STR("ann"))));
+        expect_seals(k, "bob");
+        hub_drain(&k->hub);
+        kit_pass(k, 1000);
+        assert_true(hub_is_over(&k->hub));
+    }
+}
+
+/* Nor are questions put for ever that the store refuses. */
+static void test_questions_that_the_store_refuses_are_not_waited_for(void **state)
+{
+    struct kit *k = *state;
+    int status;
+    start_few(k);
+    open_next_home(k);
+    fail_reads(1, 1, STORE_REFUSED);
+    take_all_slots(k, 10, &status);
+    kit_settle(k);
+    assert_int_equal(status, STORE_REFUSED);
 }
 
 #define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -365,6 +448,9 @@ int main(void)
         HUB_TEST(test_slots_that_wait_hold_no_stop),
         HUB_TEST(test_ends_that_were_given_up_come_later),
         HUB_TEST(test_seals_that_were_given_up_are_put_again),
+        HUB_TEST(test_seals_that_were_refused_are_put_once_more),
+        HUB_TEST(test_seals_that_the_store_refuses_leave_their_slots_closed),
+        HUB_TEST(test_questions_that_the_store_refuses_are_not_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,133 @@
+"""The remains of a gateway that cannot be put in order, and not for want of a server: the store refuses it, or a record
+is damaged.  That is said once, tried a bounded number of times, and in nobody else's way."""
+
+import contextlib
+
+import pytest
+
+import nodes
+import postgres
+import tokens
+from gateway import run, wait_until
+from holdfast import Client, Closed, Refused, text_of
+
+if not postgres.programs():
+    pytest.skip("PostgreSQL is not installed", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def server():
+    server = postgres.Postgres()
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def cluster(server, request):
+    cluster = nodes.Nodes(server, request.node.name[:40], store={"retry_s": 1})
+    yield cluster
+    cluster.close()
+
+
+def client_of(gateway, owner):
+    return Client(gateway, token=tokens.token(owner))
+
+
+def refuse(cluster, what):
+    """From now on no block may have what the condition says."""
+    cluster.sql(f"ALTER TABLE blocks ADD CONSTRAINT refused CHECK (NOT ({what})) NOT VALID")
+
+
+def refuse_no_more(cluster):
+    cluster.sql("ALTER TABLE blocks DROP CONSTRAINT refused")
+
+
+def begin(gateway, owner):
+    """A live task that has said something which is in no block."""
+    with client_of(gateway, owner) as client:
+        task = client.chat({"token": "half"}, {"hang": 1}, conversation="c")
+        client.event(task, "token")
+    return task
+
+
+def served(gateway, owner, task):
+    """The task's events, once the owner is served there; its end may come a moment later."""
+    def attempt():
+        with contextlib.suppress(Closed, Refused, OSError), client_of(gateway, owner) as client:
+            return client.ask("conversations")["type"] == "conversations" and client.replay(task, 0)
+    return wait_until(attempt, f"service for {owner}")
+
+
+def incarnation_of(cluster, name):
+    return cluster.sql(f"SELECT incarnation FROM nodes WHERE node = convert_to('{name}', 'UTF8')")
+
+
+def test_a_start_that_the_store_refuses_is_over(cluster):
+    """A seal is left, of a task that has ended: as when more end in one batch than it seals."""
+    one, = cluster.start("one")
+    task = begin(one, "ann")
+    one.kill()
+    cluster.sql("UPDATE tasks SET status = 2, head = 3, completed_at = created_at")  # 2: completed
+    refuse(cluster, "true")
+    before = len(one.log)
+    one.spawn()
+    assert one.wait() == 1
+    told = [line for line in one.log[before:] if "event=cannot_repair" in line]
+    assert len(told) == 1 and "the store refuses it" in told[0] and "violates check constraint" in told[0], told
+    refuse_no_more(cluster)
+    one.start()
+    assert text_of(served(one, "ann", task)) == "half"
+
+
+def test_a_rescue_that_is_refused_is_in_no_others_way(cluster):
+    one, two, three = cluster.start("one", "two", "three")
+    first, second = cluster.owners_at("one", 1, "first")[0], cluster.owners_at("two", 1, "second")[0]
+    tasks = {owner: begin(gateway, owner) for gateway, owner in ((one, first), (two, second))}
+    key = cluster.sql(f"SELECT task_key FROM tasks WHERE task_id = convert_to('{tasks[first]['task_id']}', 'UTF8')")
+    refuse(cluster, f"task_key = {key}")
+    lost = [incarnation_of(cluster, name) for name in ("one", "two")]
+    one.kill()
+    wait_until(lambda: any(f"event=rescue_fails incarnation={lost[0]}" in line for g in (two, three) for line in g.log),
+               "a rescue that is refused")
+    two.kill()
+    three.logged(f"event=rescued incarnation={lost[1]}")
+    assert text_of(served(three, second, tasks[second])) == "half"
+    assert "violates check constraint" in three.logged(f"event=rescue_fails incarnation={lost[0]}")
+    refuse_no_more(cluster)
+    three.logged(f"event=rescued incarnation={lost[0]}")
+    cluster.settled(1)
+    events = served(three, first, tasks[first])
+    assert text_of(events) == "half" and events[-1]["event"] == "task.failed"
+
+
+def test_a_damaged_record_ends_no_home_of_others(cluster):
+    """Slots that cannot be repaired stay closed there; the others' owners notice nothing."""
+    one, two = cluster.start("one", "two")
+    lost, kept = cluster.owners_at("one", 1, "lost")[0], cluster.owners_at("two", 1, "kept")[0]
+    task = begin(one, lost)
+    where = f"task_id = convert_to('{task['task_id']}', 'UTF8')"
+    with client_of(two, kept) as client:
+        live = client.chat({"flood": 100000, "bytes": 40, "per_s": 20})
+        client.event(live, "token")
+        cluster.sql(f"UPDATE tasks SET ancestors = 'x' WHERE {where}")
+        one.kill()
+        told = two.logged("event=cannot_repair")
+        assert "a record of a live task is damaged" in told
+        seen = len(client.events_since(live))
+        client.expect(lambda line: line["type"] == "event", len(client.log))  # on the connection that it had
+        assert len(client.events_since(live)) > seen
+        client.call("cancel", task_id=live["task_id"], conversation_id=live["conversation_id"])
+        client.wait_terminal(live)
+    with client_of(two, lost) as client:
+        assert client.ask("conversations")["code"] == "overloaded"
+    closed = [line for line in two.http("GET", "/metrics")[2].decode().splitlines()
+              if line.startswith('holdfast_cluster_slots{state="unrepaired"} ')]
+    assert int(closed[0].split()[1]) > 0
+    said = run("admin", "--config", str(two.folder / "config.json"), "--data", str(two.data), "nodes").stdout
+    assert f'"unrepaired":{closed[0].split()[1]}' in said
+    assert two.stop() == 0
+    cluster.sql(f"UPDATE tasks SET ancestors = NULL WHERE {where}")
+    two.start()
+    events = served(two, lost, task)
+    assert text_of(events) == "half" and events[-1]["event"] == "task.failed"
