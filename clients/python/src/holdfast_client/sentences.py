@@ -40,6 +40,7 @@ SENTENCES: Mapping[str, str] = {
     "closed": "There is no connection.",
     "owner_changed": "Somebody else is signed in now.",
     "discarded": "It was not sent.",
+    "bad_url": "The gateway’s address is wrong.",
 }
 
 # The gateway's words where its `errors` is "short": they say no more than the sentence above.
