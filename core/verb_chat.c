@@ -139,7 +139,8 @@ static enum error find_fault(struct call *c, const struct agent *agent, const ch
     *ret_why = "too many tasks in all";
     if (h->n_live >= h->o.limits.tasks)
         return meet(h, LIMIT_TASKS);
-    *ret_why = "too many tasks of this owner";
+    *ret_why = c->quota == c->owner ? "too many tasks of this owner"
+                                    : "too many tasks of all guests of this address";
     if (c->quota->n_live >= h->o.limits.tasks_per_owner)
         return meet(h, LIMIT_TASKS_PER_OWNER);
     struct retention_refusal full;

@@ -244,6 +244,17 @@ static void on_signal(uv_signal_t *signal, int signum)
     chat_finish(c, 1);
 }
 
+/* Ctrl-Z: the shell gets the terminal as it was, and a line of its own. */
+static void chat_on_stop(uv_signal_t *signal, int signum)
+{
+    struct chat *c = signal->data;
+    (void)signum;
+    chat_talk_cooked(c);
+    if (c->show.out_is_terminal)
+        chat_show_end(&c->show);
+    (void)raise(SIGSTOP);
+}
+
 static void chat_on_terminal(uv_signal_t *signal, int signum)
 {
     struct chat *c = signal->data;
@@ -274,6 +285,7 @@ static void chat_start(struct chat *c)
     uv_prepare_start(&c->settle, on_settle);
     chat_watch(c, &c->sigint, SIGINT, on_signal);
     chat_watch(c, &c->sigterm, SIGTERM, on_signal);
+    chat_watch(c, &c->sigtstp, SIGTSTP, chat_on_stop);
     chat_watch(c, &c->sigcont, SIGCONT, chat_on_terminal);
     chat_watch(c, &c->sigwinch, SIGWINCH, chat_on_terminal);
     if (isatty(STDIN_FILENO) && uv_poll_init(&c->loop, &c->keyboard, STDIN_FILENO) == 0)
@@ -299,10 +311,10 @@ static void chat_start(struct chat *c)
 
 static void chat_stop(struct chat *c)
 {
-    uv_handle_t *const handles[] = {(uv_handle_t *)&c->again,   (uv_handle_t *)&c->settle,
-                                    (uv_handle_t *)&c->sigint,  (uv_handle_t *)&c->sigterm,
-                                    (uv_handle_t *)&c->sigcont, (uv_handle_t *)&c->sigwinch,
-                                    (uv_handle_t *)&c->keyboard};
+    uv_handle_t *const handles[] = {(uv_handle_t *)&c->again,    (uv_handle_t *)&c->settle,
+                                    (uv_handle_t *)&c->sigint,   (uv_handle_t *)&c->sigterm,
+                                    (uv_handle_t *)&c->sigtstp,  (uv_handle_t *)&c->sigcont,
+                                    (uv_handle_t *)&c->sigwinch, (uv_handle_t *)&c->keyboard};
     for (size_t i = 0; i < countof(handles); i++)
         if (handles[i]->data)
             uv_close(handles[i], NULL);

@@ -16,7 +16,8 @@ struct chat_options {
     enum chat_what what;
     const char *url_text; /* as given; NULL: the default */
     struct chat_url url;
-    const char *token; /* NULL: a guest's */
+    const char *token;      /* NULL: a guest's */
+    const char *token_from; /* where it was given, for an error */
     const char *agent, *conversation;
     char *task;         /* RESUME, CANCEL */
     uint64_t after;     /* RESUME: the last event that was seen */

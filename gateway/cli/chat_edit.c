@@ -1,11 +1,14 @@
 #include "gateway/cli/chat_edit.h"
 
+#include <locale.h>
 #include <stdlib.h>
+#include <wchar.h>
 
 #include "proto/utf8.h"
 
 #define ESCAPE '\033'
 #define NEWLINE "\u21b5" /* how one within the line is drawn */
+#define JOINER 0x200d    /* ZERO WIDTH JOINER */
 #define CTRL(letter) ((letter)&0x1f)
 
 /* --- characters ------------------------------------------------------------------------------- */
@@ -20,21 +23,6 @@ static size_t bytes_of(unsigned char first)
     return first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
 }
 
-static size_t char_before(struct str line, size_t at)
-{
-    if (at > 0)
-        at--;
-    while (at > 0 && is_inside(line.p[at]))
-        at--;
-    return at;
-}
-
-static size_t char_after(struct str line, size_t at)
-{
-    uint32_t code;
-    return at < line.n ? at + utf8_step(line.p + at, line.n - at, &code) : at;
-}
-
 static uint32_t code_at(struct str line, size_t at)
 {
     uint32_t code;
@@ -42,28 +30,66 @@ static uint32_t code_at(struct str line, size_t at)
     return code;
 }
 
-/* East Asian ones and emoji take two. */
+static size_t code_after(struct str line, size_t at)
+{
+    uint32_t code;
+    return at + utf8_step(line.p + at, line.n - at, &code);
+}
+
+/* The C library's, for any locale of the user's. */
 size_t chat_edit_columns(uint32_t code)
 {
-    static const struct {
-        uint32_t from, to;
-        size_t columns;
-    } odd[] = {{0x300, 0x36f, 0},   {0x200b, 0x200f, 0},   {0x1100, 0x115f, 2},
-               {0x2e80, 0xa4cf, 2}, {0xac00, 0xd7a3, 2},   {0xf900, 0xfaff, 2},
-               {0xfe00, 0xfe0f, 0}, {0xfe30, 0xfe6f, 2},   {0xff00, 0xff60, 2},
-               {0xffe0, 0xffe6, 2}, {0x1f300, 0x1faff, 2}, {0x20000, 0x3fffd, 2}};
-    for (size_t i = 0; i < countof(odd); i++)
-        if (code >= odd[i].from && code <= odd[i].to)
-            return odd[i].columns;
-    return 1;
+    static locale_t utf8;
+    if (!utf8)
+        utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    if (!utf8)
+        return 1;
+    locale_t before = uselocale(utf8);
+    int columns = wcwidth((wchar_t)code);
+    uselocale(before);
+    return columns < 0 ? 1 : (size_t)columns;
 }
 
 static size_t columns_between(struct str line, size_t from, size_t to)
 {
     size_t columns = 0;
-    for (; from < to; from = char_after(line, from))
+    for (; from < to; from = code_after(line, from))
         columns += chat_edit_columns(code_at(line, from));
     return columns;
+}
+
+static bool is_regional(uint32_t code)
+{
+    return code >= 0x1f1e6 && code <= 0x1f1ff;
+}
+
+/* One character to a person: a letter with its accents, a flag, a family of emoji (the common cases
+ * of Unicode's UAX #29). */
+static size_t char_after(struct str line, size_t at)
+{
+    uint32_t first, last, next;
+    if (at >= line.n)
+        return at;
+    first = last = code_at(line, at);
+    for (at = code_after(line, at); at < line.n; at = code_after(line, at), last = next) {
+        next = code_at(line, at);
+        bool is_second = is_regional(first) && is_regional(next) && last == first;
+        bool is_tone = next >= 0x1f3fb && next <= 0x1f3ff;
+        bool is_mark = next >= 0x300 && chat_edit_columns(next) == 0;
+        if (is_second)
+            return code_after(line, at);
+        if (last != JOINER && !is_tone && !is_mark)
+            return at;
+    }
+    return at;
+}
+
+static size_t char_before(struct str line, size_t at)
+{
+    size_t before = 0;
+    for (size_t next = 0; next < at; next = char_after(line, next))
+        before = next;
+    return before;
 }
 
 /* --- the line --------------------------------------------------------------------------------- */
@@ -86,13 +112,38 @@ static void erase(struct chat_edit *e, size_t from, size_t to)
     e->at = from;
 }
 
+/* For Ctrl-Y. */
+static void cut(struct chat_edit *e, size_t from, size_t to)
+{
+    if (from >= to)
+        return;
+    buf_clear(&e->cut);
+    buf_put(&e->cut, e->line.bytes + from, to - from);
+    erase(e, from, to);
+}
+
+static bool is_gap(char byte)
+{
+    return byte == ' ' || byte == '\n';
+}
+
 static size_t word_before(const struct chat_edit *e)
 {
     size_t at = e->at;
-    while (at > 0 && e->line.bytes[at - 1] == ' ')
+    while (at > 0 && is_gap(e->line.bytes[at - 1]))
         at--;
-    while (at > 0 && e->line.bytes[at - 1] != ' ')
+    while (at > 0 && !is_gap(e->line.bytes[at - 1]))
         at--;
+    return at;
+}
+
+static size_t word_after(const struct chat_edit *e)
+{
+    size_t at = e->at;
+    while (at < e->line.len && is_gap(e->line.bytes[at]))
+        at++;
+    while (at < e->line.len && !is_gap(e->line.bytes[at]))
+        at++;
     return at;
 }
 
@@ -133,9 +184,10 @@ static enum chat_edit_result press(struct chat_edit *e, char key)
             return EDIT_END;
         erase(e, e->at, char_after(line, e->at));
         break;
-    case CTRL('K'): e->line.len = e->at; break;
-    case CTRL('U'): erase(e, 0, e->at); break;
-    case CTRL('W'): erase(e, word_before(e), e->at); break;
+    case CTRL('K'): cut(e, e->at, line.n); break;
+    case CTRL('U'): cut(e, 0, e->at); break;
+    case CTRL('W'): cut(e, word_before(e), e->at); break;
+    case CTRL('Y'): chat_edit_insert(e, buf_str(&e->cut)); break;
     case '\r':
     case '\n': return EDIT_LINE;
     default:
@@ -143,6 +195,49 @@ static enum chat_edit_result press(struct chat_edit *e, char key)
             chat_edit_insert(e, (struct str){&key, 1});
     }
     return EDIT_MORE;
+}
+
+static void to_word_before(struct chat_edit *e)
+{
+    e->at = word_before(e);
+}
+
+static void to_word_after(struct chat_edit *e)
+{
+    e->at = word_after(e);
+}
+
+static void cut_word_before(struct chat_edit *e)
+{
+    cut(e, word_before(e), e->at);
+}
+
+static void cut_word_after(struct chat_edit *e)
+{
+    cut(e, e->at, word_after(e));
+}
+
+static void break_line(struct chat_edit *e)
+{
+    chat_edit_insert(e, STR("\n"));
+}
+
+/* With Alt, or with Ctrl and an arrow.  False for other keys. */
+static bool press_word(struct chat_edit *e, struct str sequence)
+{
+    static const struct {
+        const char *bytes;
+        void (*press)(struct chat_edit *e);
+    } keys[] = {{"b", to_word_before},     {"[1;5D", to_word_before}, {"[1;3D", to_word_before},
+                {"f", to_word_after},      {"[1;5C", to_word_after},  {"[1;3C", to_word_after},
+                {"\x7f", cut_word_before}, {"\b", cut_word_before},   {"d", cut_word_after},
+                {"[3;5~", cut_word_after}, {"\n", break_line},        {"\r", break_line}};
+    for (size_t i = 0; i < countof(keys); i++)
+        if (str_eq(sequence, str_of(keys[i].bytes))) {
+            keys[i].press(e);
+            return true;
+        }
+    return false;
 }
 
 /* A terminal's codes for a key, in both of its modes: ESC [ A, ESC O A, ESC [ 3 ~. */
@@ -160,6 +255,8 @@ static enum chat_edit_result press_sequence(struct chat_edit *e)
         str_eq(sequence, STR("[200~")) || (e->in_paste && !str_eq(sequence, STR("[201~")));
     if (str_eq(sequence, STR("[3~")) && e->line.len > 0)
         return press(e, CTRL('D'));
+    if (e->in_paste || press_word(e, sequence))
+        return EDIT_MORE;
     for (size_t i = 0; i < countof(keys); i++)
         if (str_eq(sequence, str_of(keys[i].bytes)))
             return press(e, keys[i].key);
@@ -203,6 +300,11 @@ enum chat_edit_result chat_edit_take(struct chat_edit *e, char byte)
     return result;
 }
 
+bool chat_edit_is_between(const struct chat_edit *e)
+{
+    return e->key.len == 0 && !e->in_paste;
+}
+
 void chat_edit_keep(struct chat_edit *e, struct str line)
 {
     if (e->n_past == CHAT_EDIT_PAST) {
@@ -239,8 +341,10 @@ void chat_edit_draw(const struct chat_edit *e, const char *prompt, size_t column
     struct str line = buf_str(&e->line);
     size_t taken = columns_between(str_of(prompt), 0, strlen(prompt)), from = 0, to, room;
     room = columns > taken + 8 ? columns - taken - 1 : 8;
-    while (columns_between(line, from, e->at) > room)
-        from = char_after(line, from);
+    for (size_t before = columns_between(line, 0, e->at), next; before > room; from = next) {
+        next = char_after(line, from);
+        before -= columns_between(line, from, next);
+    }
     for (to = from; to < line.n; to = char_after(line, to))
         if (columns_between(line, from, char_after(line, to)) > room)
             break;
@@ -263,4 +367,5 @@ void chat_edit_done(struct chat_edit *e)
     buf_done(&e->line);
     buf_done(&e->key);
     buf_done(&e->unsent);
+    buf_done(&e->cut);
 }

@@ -3,8 +3,10 @@
  * Shape:    bytes of the keyboard go in one by one; chat_edit_draw writes how the line looks.
  *           Pure: the caller reads the keys, from a terminal that neither echoes nor edits, and
  *           writes the drawing.
- * Keys:     left, right, up, down, Home, End, Delete, Backspace, Ctrl-A B D E F H K N P U W.  What
- *           a terminal brackets as pasted goes in as it is: its newlines end nothing.
+ * Keys:     left, right, up, down, Home, End, Delete, Backspace, Ctrl-A B D E F H K N P U W Y; by
+ *           words Alt-B D F, Alt-Backspace, and Ctrl with an arrow or Delete; Alt-Enter begins a
+ *           new line.  What a terminal brackets as pasted goes in as it is: its newlines end
+ *           nothing.
  * Thread:   any; one at a time.
  * Units:    places in the line are bytes, columns are those of the terminal.
  * Owns:     the line and the previous lines, the last 500.
@@ -20,6 +22,7 @@ struct chat_edit {
     struct buf line;
     size_t at;         /* the cursor */
     struct buf key;    /* an incomplete key of several bytes */
+    struct buf cut;    /* what was cut last, for Ctrl-Y */
     struct buf unsent; /* the new line, while an older one is shown */
     char *past[CHAT_EDIT_PAST];
     size_t n_past, shown; /* shown == n_past: the new line */
@@ -30,6 +33,8 @@ struct chat_edit {
 enum chat_edit_result { EDIT_MORE, EDIT_LINE, EDIT_END };
 
 enum chat_edit_result chat_edit_take(struct chat_edit *e, char byte);
+/* Whether the next byte begins a key: not within one, or in what is pasted. */
+bool chat_edit_is_between(const struct chat_edit *e);
 /* The line is done with: the next begins empty.  The typed line is kept, but not twice in a row.
  * True when it was kept. */
 bool chat_edit_next(struct chat_edit *e);

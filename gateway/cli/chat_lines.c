@@ -10,32 +10,13 @@
 #define MAX_ANSWER 4096 /* in one answer */
 #define SHOWN_BYTES 200 /* of a call's arguments and of its result */
 
-/* A member's string; "" for anything else.  The caller frees it. */
-static char *member(struct chat *c, uint32_t object, const char *key)
-{
-    struct buf value = {0};
-    uint32_t node = js_get(&c->doc, object, key);
-    if (node && js_type(&c->doc, node) == JS_STRING)
-        js_value(&c->doc, node, &value);
-    return value.bytes ? buf_take(&value) : xstrdup(STR(""));
-}
-
-static int64_t number(struct chat *c, uint32_t object, const char *key)
-{
-    int64_t n = 0;
-    uint32_t node = js_get(&c->doc, object, key);
-    return node && js_int(&c->doc, node, &n) ? n : 0;
-}
-
 static void keep_member(struct chat *c, uint32_t object, const char *key, char **to)
 {
     free(*to);
-    *to = member(c, object, key);
+    *to = chat_member(c, object, key);
 }
 
 /* --- questions of the agent ------------------------------------------------------------------- */
-
-static void ask_user(struct chat *c);
 
 void chat_answer(struct chat *c, struct str typed)
 {
@@ -46,7 +27,7 @@ void chat_answer(struct chat *c, struct str typed)
     chat_question_put_answer(its, typed, &r);
     chat_send(c, &r);
     chat_question_sent(&c->questions);
-    ask_user(c);
+    chat_ask_user(c);
 }
 
 /* The lines that a terminal has edited. */
@@ -86,7 +67,7 @@ static void on_typed(uv_poll_t *poll, int status, int events)
 }
 
 /* Shows the next open question, if there is one, and listens for its answer. */
-static void ask_user(struct chat *c)
+void chat_ask_user(struct chat *c)
 {
     const struct chat_question *its = chat_question_asked(&c->questions);
     char prompt[CHAT_QUESTION_PROMPT] = "";
@@ -110,14 +91,14 @@ static void ask_user(struct chat *c)
 static void on_question(struct chat *c, uint32_t data)
 {
     if (chat_question_add(&c->questions, &c->doc, data))
-        ask_user(c);
+        chat_ask_user(c);
 }
 
 static void chat_answered(struct chat *c, uint32_t data)
 {
-    char *id = member(c, data, "input_id");
+    char *id = chat_member(c, data, "input_id");
     if (chat_question_close(&c->questions, str_of(id)))
-        ask_user(c);
+        chat_ask_user(c);
     free(id);
 }
 
@@ -126,8 +107,8 @@ static void chat_answered(struct chat *c, uint32_t data)
 static void show_failure(struct chat *c, uint32_t data)
 {
     uint32_t error = js_get(&c->doc, data, "error");
-    char *why = error ? member(c, error, "message") : xstrdup(STR("it failed"));
-    char *output = member(c, data, "output");
+    char *why = error ? chat_in_words(c, error) : xstrdup(STR("It failed."));
+    char *output = chat_member(c, data, "output");
     chat_show_answer(&c->show, str_of(output)); /* its text so far: promise 8 */
     chat_show_end(&c->show);
     chat_show_aside(&c->show, "holdfast: %s", why);
@@ -137,7 +118,7 @@ static void show_failure(struct chat *c, uint32_t data)
 
 static void show_call(struct chat *c, uint32_t data, const char *member_key, bool is_result)
 {
-    char *name = member(c, data, "name");
+    char *name = chat_member(c, data, "name");
     struct buf detail = {0};
     uint32_t node = js_get(&c->doc, data, member_key);
     if (node && js_type(&c->doc, node) == JS_STRING)
@@ -154,6 +135,15 @@ static void show_call(struct chat *c, uint32_t data, const char *member_key, boo
     free(name);
 }
 
+static void show_file(struct chat *c, uint32_t data)
+{
+    char *name = chat_member(c, data, "name"), *id = chat_member(c, data, "file_id");
+    chat_show_aside(&c->show, "· it gives a file: %s (%" PRId64 " bytes, %s)",
+                    *name ? name : "without a name", chat_number(c, data, "size"), id);
+    free(name);
+    free(id);
+}
+
 static void show_resumed(struct chat *c, uint32_t data)
 {
     uint32_t keep = js_get(&c->doc, data, "keep");
@@ -161,7 +151,7 @@ static void show_resumed(struct chat *c, uint32_t data)
     chat_show_aside(&c->show, "· the gateway was restarted, and the task goes on%s",
                     withdraws ? "; its last words come anew" : "");
     if (withdraws)
-        chat_show_withdraw(&c->show, (size_t)number(c, keep, "text"));
+        chat_show_withdraw(&c->show, (size_t)chat_number(c, keep, "text"));
 }
 
 static void show_event(struct chat *c, enum event_type event, uint32_t data)
@@ -171,7 +161,7 @@ static void show_event(struct chat *c, enum event_type event, uint32_t data)
                                                          [EVENT_FINAL_ANSWER] = "output",
                                                          [EVENT_PROGRESS] = "note",
                                                          [EVENT_CHILD] = "name"};
-    char *text = member(c, data, text_keys[event] ? text_keys[event] : "text");
+    char *text = chat_member(c, data, text_keys[event] ? text_keys[event] : "text");
     switch (event) {
     case EVENT_TOKEN: chat_show_token(&c->show, str_of(text)); break;
     case EVENT_THINKING: chat_show_thinking(&c->show, str_of(text)); break;
@@ -184,6 +174,7 @@ static void show_event(struct chat *c, enum event_type event, uint32_t data)
             chat_show_aside(&c->show, "· %s", text);
         break;
     case EVENT_CHILD: chat_show_aside(&c->show, "· it started another task %s", text); break;
+    case EVENT_FILE: show_file(c, data); break;
     case EVENT_INPUT_REQUIRED: on_question(c, data); break;
     case EVENT_INPUT_RECEIVED: chat_answered(c, data); break;
     case EVENT_TASK_FAILED: show_failure(c, data); break;
@@ -204,8 +195,8 @@ static void end(struct chat *c, int code)
 static void on_event(struct chat *c)
 {
     enum event_type event;
-    char *name = member(c, 0, "event");
-    uint64_t seq = (uint64_t)number(c, 0, "seq");
+    char *name = chat_member(c, 0, "event");
+    uint64_t seq = (uint64_t)chat_number(c, 0, "seq");
     uint32_t data = js_get(&c->doc, 0, "data");
     bool known = event_find(str_of(name), &event);
     free(name);
@@ -232,7 +223,7 @@ static void keep_agents(struct chat *c)
         return;
     for (uint32_t i = js_first(&c->doc, agents); i < js_end(&c->doc, agents);
          i = js_next(&c->doc, i)) {
-        char *name = member(c, i, "name"), *description = member(c, i, "description");
+        char *name = chat_member(c, i, "name"), *description = chat_member(c, i, "description");
         buf_putf(&c->agents, "%s%s%s%s", c->agents.len ? "\n" : "", name, *description ? "  " : "",
                  description);
         free(name);
@@ -242,12 +233,28 @@ static void keep_agents(struct chat *c)
 
 static void begin_talk(struct chat *c)
 {
-    if (!c->talk_began)
+    bool is_first = !c->talk_began;
+    if (is_first)
         chat_talk_begin(c);
     c->talk_began = true;
     if (c->keyboard.data)
         uv_poll_start(&c->keyboard, UV_READABLE, on_typed);
     chat_talk_idle(c);
+    if (is_first && c->conversation)
+        chat_command_look_back(c);
+}
+
+/* A wrong name is told before anything is asked. */
+static bool has_agent(struct chat *c)
+{
+    struct buf why = {0};
+    if (!c->o->agent || chat_command_has_agent(c, c->o->agent))
+        return true;
+    buf_putf(&why, "there is no agent \"%s\"; there are: ", c->o->agent);
+    chat_command_put_agents(c, &why);
+    chat_give_up(c, why.bytes);
+    buf_done(&why);
+    return false;
 }
 
 static void on_welcome(struct chat *c)
@@ -260,13 +267,16 @@ static void on_welcome(struct chat *c)
     }
     if (c->is_broken)
         chat_show_aside(&c->show, "· connected again");
+    bool is_first = !c->was_welcome;
     uv_timer_stop(&c->again);
     c->was_welcome = true;
     c->attempts = 0;
     c->is_broken = false;
     c->away_ms = 0;
-    c->epoch_now = (uint64_t)number(c, 0, "epoch");
+    c->epoch_now = (uint64_t)chat_number(c, 0, "epoch");
     keep_agents(c);
+    if (is_first && !has_agent(c))
+        return;
     if (c->o->talks && !c->task && c->message.len == 0)
         begin_talk(c);
     else
@@ -290,8 +300,8 @@ static void on_started(struct chat *c)
 
 static void on_resumed(struct chat *c)
 {
-    uint64_t first = (uint64_t)number(c, 0, "first");
-    c->epoch = (uint64_t)number(c, 0, "epoch");
+    uint64_t first = (uint64_t)chat_number(c, 0, "first");
+    c->epoch = (uint64_t)chat_number(c, 0, "epoch");
     c->state = CHAT_FOLLOWING;
     if (c->is_stopping)
         chat_talk_send_stop(c);
@@ -309,14 +319,14 @@ static void ask_again(struct chat *c)
         any = true;
     c->may_miss_answers = false;
     if (any)
-        ask_user(c);
+        chat_ask_user(c);
 }
 
 /* Also for a task that has ended with nothing after --after. */
 static void on_caught_up(struct chat *c)
 {
     ask_again(c);
-    uint64_t head = (uint64_t)number(c, 0, "seq");
+    uint64_t head = (uint64_t)chat_number(c, 0, "seq");
     if (c->state != CHAT_FOLLOWING || head != c->seen || c->seen != c->o->after)
         return;
     struct buf r = chat_request("task");
@@ -336,14 +346,14 @@ static void chat_on_task(struct chat *c)
 
 static void on_cancelled(struct chat *c)
 {
-    bool any = number(c, 0, "cancelled") > 0;
+    bool any = chat_number(c, 0, "cancelled") > 0;
     chat_show_aside(&c->show, any ? "· it stops" : "· it has ended, or was cancelled before");
     chat_finish(c, 0);
 }
 
 static void put_column(struct chat *c, uint32_t row, const char *key, struct buf *out)
 {
-    char *text = member(c, row, key);
+    char *text = chat_member(c, row, key);
     for (char *at = text; *at; at++)
         if (*at == '\t' || *at == '\n')
             *at = ' ';
@@ -365,7 +375,7 @@ static void show_row(struct chat *c, uint32_t row, bool is_task)
     if (is_task)
         put_column(c, row, "status", &line);
     else
-        buf_putf(&line, "%" PRId64 " running", number(c, row, "running"));
+        buf_putf(&line, "%" PRId64 " running", chat_number(c, row, "running"));
     buf_putc(&line, '\t');
     put_column(c, row, is_task ? "name" : "title", &line);
     if (c->o->talks)
@@ -373,6 +383,16 @@ static void show_row(struct chat *c, uint32_t row, bool is_task)
     else
         chat_show_row(&c->show, buf_str(&line));
     buf_done(&line);
+}
+
+/* A task that runs in the conversation in which a talk goes on: its answer is shown as it comes. */
+static void follow_newest(struct chat *c, uint32_t task)
+{
+    if (!task || c->state != CHAT_IDLE)
+        return;
+    keep_member(c, task, "task_id", &c->task);
+    chat_ask(c);
+    chat_talk_draw(c);
 }
 
 static void on_list(struct chat *c, const char *key)
@@ -385,6 +405,10 @@ static void on_list(struct chat *c, const char *key)
         for (uint32_t i = js_first(&c->doc, rows); i < js_end(&c->doc, rows) && n < LIST_MAX;
              i = js_next(&c->doc, i))
             at[n++] = i;
+    if (c->o->talks && is_task) {
+        follow_newest(c, n > 0 ? at[n - 1] : 0);
+        return;
+    }
     /* A page of tasks has its oldest first, one of conversations its newest: all show the
      * newest. */
     for (size_t i = 0; i < n; i++)
@@ -409,7 +433,7 @@ static void chat_on_history(struct chat *c)
         chat_show_aside(&c->show, "· it has no messages yet");
     for (uint32_t i = js_first(&c->doc, messages); i < js_end(&c->doc, messages);
          i = js_next(&c->doc, i)) {
-        char *role = member(c, i, "role"), *content = member(c, i, "content");
+        char *role = chat_member(c, i, "role"), *content = chat_member(c, i, "content");
         if (strcmp(role, "user") == 0)
             chat_show_typed(&c->show, "> ", str_of(content));
         else
@@ -421,70 +445,15 @@ static void chat_on_history(struct chat *c)
     }
 }
 
-/* The store has lost events that were shown here: what it has of the task comes from its first. */
-static void begin_again(struct chat *c)
-{
-    chat_show_end(&c->show);
-    chat_show_begin(&c->show);
-    chat_show_aside(&c->show, "· the gateway has lost a part of this task: from its beginning,");
-    c->seen = c->epoch = 0;
-    chat_question_clear(&c->questions); /* those that it still has come again */
-    chat_ask(c);
-}
-
-/* Another answer was first, or the question is over; anything else can be answered again. */
-static void on_answer_refused(struct chat *c, const char *code, const char *message)
-{
-    bool is_over = strcmp(code, "conflict") == 0 || strcmp(code, "not_found") == 0;
-    chat_show_aside(&c->show, "· the answer was not accepted: %s", message);
-    if (chat_question_refused(&c->questions, !is_over) && !is_over)
-        ask_user(c);
-}
-
-static void on_error(struct chat *c)
-{
-    char *code = member(c, 0, "code"), *message = member(c, 0, "message"), *id = member(c, 0, "id");
-    uint64_t wait = (uint64_t)number(c, 0, "retry_after_ms");
-    if (strcmp(code, "unauthorized") == 0 && strstr(message, "unknown guest") &&
-        c->is_stored_token && c->o->what == CHAT_ASK && !c->task) {
-        chat_token_forget(&c->o->url); /* its key or its time is gone, so this is a new guest */
-        free(c->token);
-        c->token = NULL;
-        c->is_stored_token = false;
-        c->retry_ms = 1;
-        chat_link_drop(&c->link);
-    } else if (strcmp(code, "unauthorized") == 0 && !c->token) {
-        chat_give_up(c, "this gateway serves no guests: set HOLDFAST_TOKEN, or use --token");
-    } else if (strcmp(code, "out_of_range") == 0 && c->seen > 0) {
-        begin_again(c);
-    } else if (strcmp(id, "respond") == 0) {
-        on_answer_refused(c, code, message);
-    } else if ((strcmp(code, "overloaded") == 0 || strcmp(code, "rate_limited") == 0) &&
-               (c->o->what == CHAT_ASK || c->o->what == CHAT_RESUME)) {
-        chat_show_aside(&c->show, "· the gateway is busy (%s); asking again", message);
-        c->retry_ms = wait ? wait : 1000;
-        chat_link_drop(&c->link);
-    } else if (c->o->talks && c->was_welcome) {
-        chat_show_aside(&c->show, "holdfast: %s", message);
-        if (c->state == CHAT_ASKING)
-            chat_talk_idle(c);
-    } else {
-        chat_give_up(c, message);
-    }
-    free(code);
-    free(message);
-    free(id);
-}
-
 void chat_take_line(void *arg, struct str line)
 {
     struct chat *c = arg;
     static const struct {
         const char *type;
         void (*take)(struct chat *c);
-    } kinds[] = {{"event", on_event},     {"welcome", on_welcome},     {"started", on_started},
-                 {"resumed", on_resumed}, {"caught_up", on_caught_up}, {"task", chat_on_task},
-                 {"error", on_error},     {"history", chat_on_history}};
+    } kinds[] = {{"event", on_event},        {"welcome", on_welcome},     {"started", on_started},
+                 {"resumed", on_resumed},    {"caught_up", on_caught_up}, {"task", chat_on_task},
+                 {"error", chat_take_error}, {"history", chat_on_history}};
     if (c->state == CHAT_OVER || !js_parse(&c->doc, line.p, line.n, JS_OURS))
         return;
     uint32_t type = js_get(&c->doc, 0, "type");
@@ -502,5 +471,5 @@ void chat_take_line(void *arg, struct str line)
     else if (js_is(&c->doc, type, "conversations"))
         on_list(c, "conversations");
     else if (js_is(&c->doc, type, "goaway"))
-        c->away_ms = (uint64_t)number(c, 0, "retry_after_ms");
+        c->away_ms = (uint64_t)chat_number(c, 0, "retry_after_ms");
 }

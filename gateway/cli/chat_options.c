@@ -44,7 +44,10 @@ static const char *read_flags(int argc, char **argv, struct chat_options *o)
         switch (c) {
         case 'a': o->agent = optarg; break;
         case 'i': o->conversation = optarg; break;
-        case 'k': o->token = optarg; break;
+        case 'k':
+            o->token = optarg;
+            o->token_from = "--token";
+            break;
         case 'r':
             o->what = CHAT_RESUME;
             task = optarg;
@@ -147,7 +150,9 @@ static const char *read_url(char ***words, struct chat_options *o)
 bool chat_options_read(int argc, char **argv, struct chat_options *ret, const char **ret_error)
 {
     const char *token = getenv("HOLDFAST_TOKEN");
-    struct chat_options o = {.token = token && *token ? token : NULL};
+    struct chat_options o = {0};
+    if (token && *token)
+        o = (struct chat_options){.token = token, .token_from = "HOLDFAST_TOKEN"};
     const char *error = read_flags(argc, argv, &o);
     char **words = argv + optind;
     if (!error)

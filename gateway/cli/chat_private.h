@@ -1,7 +1,7 @@
 /* chat_private -- what the parts of the command-line client share; no other file includes it.
  *
  * Shape:    chat.c has the connection, the requests and the end; chat_lines.c handles the gateway's
- *           lines; chat_talk.c has the prompt of a terminal.
+ *           lines; chat_talk.c has the prompt of a terminal, and chat_command.c its commands.
  * Thread:   the program's only one.
  */
 #ifndef GATEWAY_CLI_CHAT_PRIVATE_H
@@ -32,7 +32,7 @@ struct chat {
     uv_loop_t loop;
     struct chat_link link;
     uv_timer_t again;
-    uv_signal_t sigint, sigterm, sigcont, sigwinch;
+    uv_signal_t sigint, sigterm, sigtstp, sigcont, sigwinch;
     uv_prepare_t settle; /* a talk's prompt is put back before the loop waits */
     uv_poll_t keyboard;
     struct chat_show show;
@@ -82,11 +82,35 @@ void chat_take_line(void *arg, struct str line); /* arg: the struct chat */
 
 /* Answers the question that is asked. */
 void chat_answer(struct chat *c, struct str typed);
+/* Shows the next open question, if there is one, and listens for its answer. */
+void chat_ask_user(struct chat *c);
+
+/* chat_errors.c: a member of the line that is taken; "" and 0 for what is none.  The caller frees
+ * the string. */
+char *chat_member(struct chat *c, uint32_t object, const char *key);
+int64_t chat_number(struct chat *c, uint32_t object, const char *key);
+/* An error as a sentence; below it what the machine says besides, where the gateway tells it.  The
+ * caller frees it. */
+char *chat_in_words(struct chat *c, uint32_t error);
+void chat_take_error(struct chat *c); /* the line that is taken is one */
+
+/* chat_command.c: what begins with a slash in a talk.  UNKNOWN: meant as a command, but there is
+ * none of that name.  NOW: obeyed while an answer comes; the others wait for its end. */
+enum chat_command { CHAT_COMMAND_NONE, CHAT_COMMAND_UNKNOWN, CHAT_COMMAND_LATER, CHAT_COMMAND_NOW };
+enum chat_command chat_command_of(const char *line);
+void chat_command_obey(struct chat *c, const char *line); /* or says what is wrong with it */
+void chat_command_complete(struct chat *c);               /* the line at the prompt, for Tab */
+/* Asks for the end of the conversation, and for the task that runs in it. */
+void chat_command_look_back(struct chat *c);
+/* True also where the gateway tells of no agents. */
+bool chat_command_has_agent(const struct chat *c, const char *wanted);
+void chat_command_put_agents(const struct chat *c, struct buf *out); /* "a, b" */
 
 /* chat_talk.c */
 void chat_talk_begin(struct chat *c); /* once: the terminal is its own from now on */
 void chat_talk_idle(struct chat *c);  /* an answer has ended, or there was none yet */
 void chat_talk_line(struct chat *c, struct str typed);
+void chat_talk_forget(struct chat *c); /* the task that was followed */
 /* Keys, while is_raw. */
 void chat_talk_keys(struct chat *c, const char *keys, size_t n);
 void chat_talk_draw(struct chat *c);      /* what the prompt depends on has changed */

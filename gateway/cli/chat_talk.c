@@ -16,7 +16,6 @@
 #define BUSY "… "            /* an answer is under way */
 #define PASTES "\033[?2004h" /* the terminal brackets what is pasted */
 #define NO_PASTES "\033[?2004l"
-#define LISTED 10 /* conversations that /resume shows */
 
 /* --- the terminal ----------------------------------------------------------------------------- */
 
@@ -70,136 +69,11 @@ void chat_talk_draw(struct chat *c)
 
 void chat_talk_again(struct chat *c)
 {
-    if (c->is_raw && set_raw(c)) /* another program may have had the terminal */
-        fputs(PASTES, stderr);
+    if (!c->is_raw && c->talk_began && tcgetpgrp(STDIN_FILENO) == getpgrp())
+        make_raw(c); /* it was stopped, and goes on in the foreground */
+    else if (c->is_raw && set_raw(c))
+        fputs(PASTES, stderr); /* another program may have had the terminal */
     chat_talk_draw(c);
-}
-
-/* --- commands --------------------------------------------------------------------------------- */
-
-static void forget_task(struct chat *c)
-{
-    free(c->task);
-    c->task = NULL;
-    c->seen = c->epoch = 0;
-    c->is_stopping = false;
-    chat_show_begin(&c->show);
-}
-
-static void list_conversations(struct chat *c)
-{
-    struct buf r = chat_request("conversations");
-    js_put_int(&r, "limit", LISTED);
-    chat_send(c, &r);
-}
-
-static void obey_resume(struct chat *c, const char *name)
-{
-    const char *slash = strchr(name, '/');
-    size_t n = strcspn(name, "/");
-    if (!*name) {
-        list_conversations(c);
-        return;
-    }
-    if (n == 0 || (slash && !slash[1])) {
-        chat_show_aside(&c->show, "a task is named CONVERSATION/TASK");
-        return;
-    }
-    forget_task(c);
-    free(c->conversation);
-    c->conversation = xstrdup((struct str){name, n});
-    if (slash) {
-        c->task = xstrdup(str_of(slash + 1));
-        chat_ask(c);
-        return;
-    }
-    struct buf r = chat_request("history");
-    js_put_field(&r, "conversation_id", str_of(c->conversation));
-    js_put_int(&r, "limit", 2);
-    chat_send(c, &r);
-}
-
-static void obey_agent(struct chat *c, const char *name)
-{
-    free(c->agent);
-    c->agent = xstrdup(str_of(name));
-    chat_show_aside(&c->show, "· the next question is for %s", name);
-}
-
-static void obey_agents(struct chat *c, const char *word)
-{
-    (void)word;
-    chat_show_aside(&c->show, "%s", c->agents.len ? c->agents.bytes : "there are none");
-}
-
-static void obey_new(struct chat *c, const char *word)
-{
-    (void)word;
-    free(c->conversation);
-    c->conversation = NULL;
-    chat_show_aside(&c->show, "· a new conversation");
-}
-
-static void obey_cancel(struct chat *c, const char *word)
-{
-    (void)word;
-    if (!chat_talk_stop(c))
-        chat_show_aside(&c->show, c->is_stopping ? "· it stops already" : "· nothing runs");
-}
-
-static void obey_quit(struct chat *c, const char *word)
-{
-    (void)word;
-    chat_talk_leave(c);
-}
-
-static void obey_help(struct chat *c, const char *word);
-
-/* during: obeyed while an answer comes; the others wait for its end. */
-static const struct command {
-    const char *verb;
-    bool has_word, word_is_optional, during;
-    void (*obey)(struct chat *c, const char *word);
-    const char *help;
-} commands[] = {
-    {"/agents", false, false, true, obey_agents, "/agents              lists the agents"},
-    {"/agent", true, false, true, obey_agent, "/agent NAME          asks that agent from now on"},
-    {"/new", false, false, false, obey_new, "/new                 begins another conversation"},
-    {"/resume", true, true, false, obey_resume,
-     "/resume              lists the last conversations\n"
-     "/resume CONVERSATION goes on in that one\n"
-     "/resume CONVERSATION/TASK\n"
-     "                     shows that task"},
-    {"/cancel", false, false, true, obey_cancel, "/cancel, Ctrl-C      stops the answer"},
-    {"/quit", false, false, true, obey_quit,
-     "/quit, Ctrl-D        leaves, and so does Ctrl-C twice; a running task continues"},
-    {"/help", false, false, true, obey_help, "/help                shows this"},
-};
-
-static void obey_help(struct chat *c, const char *word)
-{
-    struct buf all = {0};
-    (void)word;
-    for (size_t i = 0; i < countof(commands); i++)
-        buf_putf(&all, "%s%s", i ? "\n" : "", commands[i].help);
-    chat_show_aside(&c->show, "%s\nWhat you type during an answer is asked when it has ended.",
-                    all.bytes);
-    buf_done(&all);
-}
-
-/* NULL when the line begins with a slash, but is no command: a path, perhaps. */
-static const struct command *command_of(const char *line, const char **ret_word)
-{
-    size_t n = strcspn(line, " ");
-    const char *word = line + n + strspn(line + n, " ");
-    *ret_word = word;
-    for (size_t i = 0; i < countof(commands); i++) {
-        const struct command *command = &commands[i];
-        bool fits = command->has_word ? *word || command->word_is_optional : !*word;
-        if (fits && str_eq((struct str){line, n}, str_of(command->verb)))
-            return command;
-    }
-    return NULL;
 }
 
 /* --- lines ------------------------------------------------------------------------------------ */
@@ -215,12 +89,10 @@ static void ask(struct chat *c, const char *line)
 /* The line was typed, and now it counts. */
 static void talk_line(struct chat *c, const char *line)
 {
-    const char *word;
-    const struct command *command = command_of(line, &word);
     if (c->is_raw)
         chat_show_typed(&c->show, PROMPT, str_of(line));
-    if (command)
-        command->obey(c, word);
+    if (chat_command_of(line))
+        chat_command_obey(c, line);
     else if (line[strspn(line, " \t\n")])
         ask(c, line);
 }
@@ -239,14 +111,14 @@ static void take_waiting(struct chat *c)
 
 void chat_talk_line(struct chat *c, struct str typed)
 {
-    const char *word;
     char *line = xstrdup(typed);
-    const struct command *command = command_of(line, &word);
-    if (chat_question_asked(&c->questions) && !command) {
+    enum chat_command command = chat_command_of(line);
+    if (chat_question_asked(&c->questions) && command <= CHAT_COMMAND_UNKNOWN) {
         if (c->is_raw)
             chat_show_typed(&c->show, "", typed);
-        chat_answer(c, typed);
-    } else if (c->state == CHAT_IDLE || (command && command->during)) {
+        chat_answer(c, typed); /* which may be a path, or a command of another program */
+    } else if (c->state == CHAT_IDLE || command >= CHAT_COMMAND_NOW ||
+               command == CHAT_COMMAND_UNKNOWN) {
         talk_line(c, line);
     } else if (line[strspn(line, " \t\n")]) {
         buf_put(&c->waiting, line, strlen(line) + 1);
@@ -257,10 +129,19 @@ void chat_talk_line(struct chat *c, struct str typed)
         chat_show_prompt(&c->show, PROMPT);
 }
 
+void chat_talk_forget(struct chat *c)
+{
+    free(c->task);
+    c->task = NULL;
+    c->seen = c->epoch = 0;
+    c->is_stopping = false;
+    chat_show_begin(&c->show);
+}
+
 void chat_talk_idle(struct chat *c)
 {
     chat_show_end(&c->show);
-    forget_task(c);
+    chat_talk_forget(c);
     buf_clear(&c->message);
     chat_question_clear(&c->questions);
     c->state = CHAT_IDLE;
@@ -295,6 +176,10 @@ void chat_talk_keys(struct chat *c, const char *keys, size_t n)
 {
     c->is_warned = false;
     for (size_t i = 0; i < n && c->state != CHAT_OVER; i++) {
+        if (keys[i] == '\t' && chat_edit_is_between(&c->edit)) {
+            chat_command_complete(c);
+            continue;
+        }
         enum chat_edit_result result = chat_edit_take(&c->edit, keys[i]);
         if (result == EDIT_LINE)
             enter_line(c);

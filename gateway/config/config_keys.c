@@ -311,7 +311,7 @@ static const struct key limit_keys[] = {
     {"message_bytes", "size of one client message",
      INT(config, limits.message_bytes, 1024, 1000000, 65536)},
     {"tasks", "live tasks in total", INT(config, limits.tasks, 1, MAX_COUNT, 10000)},
-    {"tasks_per_owner", "live tasks of one owner",
+    {"tasks_per_owner", "live tasks of one owner, or of all guests of one address",
      INT(config, limits.tasks_per_owner, 1, MAX_COUNT, 32)},
     {"processes", "running exec agents and commands",
      INT(config, limits.processes, 1, 100000, CONFIG_PROCESSES)},

@@ -55,6 +55,23 @@ static void test_chat_edit_keys(void **state)
         {"ab\033[31;1Rc\t\001\006d", "adbc"},
         {"a\033[200~b\r\tc\n\001\x04\033[31;1R\033[201~\001\006d", "adb\n c\n"}, /* pasted */
         {UP DOWN LEFT DELETE "a", "a"},
+        {"one two\x1b"
+         "bx\x1b"
+         "f!",
+         "one xtwo!"},
+        {"one two\033[1;5D\033[1;3D\033[3;5~", " two"},
+        {"one two three\x1b\x7f\x1b"
+         "b\x1b"
+         "d",
+         "one  "},
+        {"a\x1b\n"
+         "b\x1b\r"
+         "c",
+         "a\nb\nc"},
+        {"one two\x17\x01\x19 ", "two one "}, /* cut, and put back elsewhere */
+        {"\x05\x15"
+         "ab\x02\x0b\x01\x19",
+         "ba"},
     };
     for (size_t i = 0; i < countof(rows); i++) {
         assert_int_equal(type(rows[i].keys), EDIT_MORE);
@@ -64,6 +81,49 @@ static void test_chat_edit_keys(void **state)
     assert_int_equal(type("x\r"), EDIT_LINE);
     chat_edit_next(&edit);
     assert_int_equal(type("\x04"), EDIT_END);
+}
+
+static void test_chat_edit_moves_and_deletes_what_a_person_takes_for_one_character(void **state)
+{
+    (void)state;
+    static const char *const characters[] = {
+        "e\u0301",                    /* an accent of its own */
+        "\U0001f469\u200d\U0001f4bb", /* a woman at a computer */
+        "\U0001f44d\U0001f3fd",       /* a thumb of a tone */
+        "\u2764\ufe0f",               /* a heart, as a picture */
+        "\U0001f1e9\U0001f1ea",       /* a flag */
+    };
+    for (size_t i = 0; i < countof(characters); i++) {
+        char keys[64];
+        snprintf(keys, sizeof keys, "a%sb\x02\x7f", characters[i]);
+        type(keys);
+        assert_line("ab");
+        snprintf(keys, sizeof keys, "\x05\x15%sb\x02\x02x", characters[i]);
+        type(keys);
+        snprintf(keys, sizeof keys, "x%sb", characters[i]);
+        assert_line(keys);
+        type("\x06\x02\x04\x05\x15");
+    }
+    type("\U0001f1e9\U0001f1ea\U0001f1eb\U0001f1f7\x7f"); /* two flags */
+    assert_line("\U0001f1e9\U0001f1ea");
+}
+
+/* Each draw looks at the line once: 200 of them would take a minute otherwise. */
+static void test_chat_edit_draws_a_very_long_line(void **state)
+{
+    (void)state;
+    struct buf out = {0};
+    char piece[1025];
+    memset(piece, 'x', 1024);
+    piece[1024] = 0;
+    for (int i = 0; i < 200; i++) {
+        type(piece);
+        buf_clear(&out);
+        chat_edit_draw(&edit, "> ", 40, &out);
+    }
+    assert_int_equal(edit.line.len, 200 * 1024);
+    assert_true(out.len < 100);
+    buf_done(&out);
 }
 
 static void enter(const char *line)
@@ -121,6 +181,8 @@ static void test_chat_edit_draws_what_fits(void **state)
     assert_drawn(13, "\r> 6789abcdef\033[K\r\033[12C");
     type("\x15\033[200~a\nb\033[201~" LEFT);
     assert_drawn(80, "\r> a\u21b5b\033[K\r\033[4C");
+    type("\x05\x15\u2705"); /* an emoji of the oldest */
+    assert_drawn(80, "\r> \u2705\033[K\r\033[4C");
     type("\x05\x15"
          "0123456789abcdef" HOME);
     assert_drawn(13, "\r> 0123456789\033[K\r\033[2C");
@@ -167,6 +229,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_chat_edit_keys, teardown),
+        cmocka_unit_test_teardown(
+            test_chat_edit_moves_and_deletes_what_a_person_takes_for_one_character, teardown),
+        cmocka_unit_test_teardown(test_chat_edit_draws_a_very_long_line, teardown),
         cmocka_unit_test_teardown(test_chat_edit_lines_before, teardown),
         cmocka_unit_test_teardown(test_chat_edit_draws_what_fits, teardown),
         cmocka_unit_test(test_chat_style_changes_no_byte_and_needs_no_whole_line),

@@ -16,7 +16,7 @@ from gateway import WAIT_S, Gateway, free_port, wait_until
 from holdfast import program
 from relay import Relay
 from talks import HINT, Chat
-from terminal import Command, lines_of
+from terminal import Command, Screen, lines_of
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ def test_ctrl_c_stops_the_answer_and_twice_leaves(chat):
     talk.type(program({"token": "begun"}, {"hang": 1}) + "\n")
     talk.until_lines("begun", "…")
     talk.type("\x03")
-    talk.until_lines("begun", "· it stops; Ctrl-C again leaves", "holdfast: cancelled", ">")
+    talk.until_lines("begun", "· it stops; Ctrl-C again leaves", "holdfast: It was stopped.", ">")
     talk.type("still there\n")
     talk.until_lines("> still there", "still there", ">")
     talk.type("unsent")
@@ -267,11 +267,11 @@ def test_ctrl_c_gives_back_the_lines_that_wait(chat):
     talk.type("and then\nand last\n")
     talk.until_lines("begun", "(2 waiting)")
     talk.type("\x03")
-    talk.until_lines("holdfast: cancelled", "> and then↵and last")
+    talk.until_lines("holdfast: It was stopped.", "> and then↵and last")
     talk.type("!")
     talk.until_lines("> and then↵and last!")
     talk.type("\x03")
-    talk.until_lines("holdfast: cancelled", ">")
+    talk.until_lines("holdfast: It was stopped.", ">")
     talk.type("\x04")
     assert talk.end()[0] == 0 and len(tasks_of(chat)) == 1
 
@@ -289,10 +289,11 @@ def test_commands_of_a_talk(chat):
     talk.until_line("/resume CONVERSATION/TASK")
     talk.type("/cancel\n")
     talk.until_lines("· nothing runs", ">")
-    talk.type("/agent nobody\nhello\n")
-    talk.until_line("· the next question is for nobody")
-    talk.until_lines("> hello", 'holdfast: "agent" names no configured agent: nobody', ">")
-    talk.type("/agent script\none\n")
+    talk.type("/agent nobody\n")
+    talk.until_lines('there is no agent "nobody"; there are: script', ">")
+    talk.type("/agent script\n")
+    talk.until_lines("· the next question is for script", ">")
+    talk.type("one\n")
     talk.until_lines("> one", "one", ">")
     talk.type("/etc/passwd is a path\n")
     talk.until_lines("> /etc/passwd is a path", "/etc/passwd is a path", ">")
@@ -316,12 +317,85 @@ def test_commands_of_a_talk(chat):
     assert talk.end()[0] == 0 and len(tasks) == 3
 
 
+UNKNOWN = "there is no command {}, and /help lists those that there are; with a blank before it, it is asked as it is"
+
+
+def test_word_with_a_slash_that_is_no_command_is_not_asked(chat, gateway):
+    gate = gateway.path()
+    talk = chat.talk(columns=400)
+    for typed in ("/foo", "/Resume x", "/"):
+        talk.type(typed + "\n")
+        talk.until_lines(f"> {typed}", UNKNOWN.format(typed.split()[0]), ">")
+    for typed, used in (("/cancel it", "/cancel, Ctrl-C      stops the answer"), ("/agent", "/agent NAME          asks that agent from now on")):
+        talk.type(typed + "\n")
+        talk.until_lines(f"> {typed}", "it is used like this:", used, ">")
+    talk.type(" /foo\n")  # as a person is told
+    talk.until_lines(">  /foo", " /foo", ">")
+    talk.type("\x1b[200~/two\nlines\x1b[201~\n")
+    talk.until_lines("> /two", "lines", "/two", "lines", ">")
+    talk.type(program({"token": "begun"}, {"wait": gate}) + "\n")
+    talk.until_lines("begun", "…")
+    talk.type("/foo\n")  # told at once, not when the answer has ended
+    talk.until_lines("begun", "> /foo", UNKNOWN.format("/foo"), "…")
+    go(gate)
+    talk.until_lines(UNKNOWN.format("/foo"), ">")
+    talk.type("\x04")
+    assert talk.end()[0] == 0 and len(tasks_of(chat)) == 3
+
+
+def test_question_is_answered_with_a_path_or_a_slash_word(chat):
+    talk = chat.talk(columns=400)
+    talk.type(program(asks("q", kind="question", prompt="Which?"), HEARD) + "\n")
+    talk.until_lines("? Which?", "?")
+    talk.type("/tmp\n")
+    talk.until('"answer":"/tmp"')
+    talk.type("\x04")
+    assert talk.end()[0] == 0
+
+
+def test_tab_completes_commands_and_agents(tmp_path):
+    agents = [{"name": name, "kind": "exec", "command": ["cat"]} for name in ("coder", "coach", "writer")]
+    with Gateway({"agents": agents}) as gateway:
+        talk = Chat(gateway, tmp_path).talk()
+        talk.type("/ag\t")
+        talk.until_lines("> /agent")
+        talk.type("\t")
+        talk.until_lines("/agents", "/agent", "> /agent")
+        talk.type(" \t")
+        talk.until_lines("coder", "coach", "writer", "> /agent")
+        talk.type("c\t")
+        talk.until_lines("> /agent co")
+        talk.type("d\t")
+        talk.until_lines("> /agent coder")
+        talk.type("\x15no command\t\x1b[200~/\t\x1b[201~")
+        talk.until_lines("> no command/")
+        talk.type("\x15\x04")
+        assert talk.end()[0] == 0
+
+
+def test_talk_in_a_conversation_shows_its_end_and_follows_what_runs_in_it(chat, gateway):
+    gate = gateway.path()
+    chat.run("--conversation", "c-1", "asked before")
+    first = Screen("chat", chat.url, "--conversation", "c-1", environ=chat.environ, columns=400)
+    first.until_lines(HINT, "> asked before", "asked before", ">")
+    first.type(program({"token": "begun"}, {"wait": gate}, {"token": " and ended"}) + "\n")
+    first.until_lines("begun", "…")
+    second = Screen("chat", chat.url, "--conversation", "c-1", environ=chat.environ, columns=400)
+    second.until_lines("begun", "…")
+    assert "> asked before" in second.lines()
+    go(gate)
+    for talk in (first, second):
+        talk.until_lines("begun and ended", ">")
+        talk.type("\x04")
+        assert talk.end()[0] == 0
+
+
 def test_slash_cancel_stops_the_answer_at_once(chat):
     talk = chat.talk(columns=400)
     talk.type(program({"token": "begun"}, {"hang": 1}) + "\n")
     talk.until_lines("begun", "…")
     talk.type("/cancel\n")
-    talk.until_lines("> /cancel", "holdfast: cancelled", ">")
+    talk.until_lines("> /cancel", "holdfast: It was stopped.", ">")
     talk.type("\x04")
     assert talk.end()[0] == 0
 
@@ -421,6 +495,28 @@ def test_stopped_and_continued_talk_takes_the_terminal_again(chat):
     assert talk.end()[0] == 0
 
 
+def test_ctrl_z_gives_the_terminal_back_until_the_talk_goes_on(chat, gateway):
+    gate = gateway.path()
+    talk = chat.talk(columns=400)
+    fresh = pty.openpty()
+    talk.type(program({"token": "begun"}, {"wait": gate}, {"token": "more"}) + "\n")
+    talk.until_lines("begun", "…")
+    os.kill(talk.process.pid, signal.SIGTSTP)
+    os.waitid(os.P_PID, talk.process.pid, os.WSTOPPED | os.WNOWAIT)
+    assert termios.tcgetattr(talk.keyboard)[3] == termios.tcgetattr(fresh[1])[3]
+    talk.until_lines("begun")
+    assert talk.cursor() == 0 and talk.seen["out"].rindex(b"\x1b[?2004l") > talk.seen["out"].rindex(b"\x1b[?2004h")
+    for end in fresh:
+        os.close(end)
+    go(gate)
+    talk.process.send_signal(signal.SIGCONT)
+    talk.until_lines("begun", "more", ">")
+    talk.type("next\n")
+    talk.until_lines("> next", "next", ">")
+    talk.type("\x04")
+    assert talk.end()[0] == 0
+
+
 def test_no_colour_means_none_in_a_talk_either(chat):
     chat.environ["NO_COLOR"] = "1"
     talk = chat.talk(columns=400)
@@ -440,7 +536,7 @@ def test_terminal_without_escapes_edits_by_itself(chat, gateway):
     talk.type(program({"token": "begun"}, {"wait": gate}) + "\n")
     talk.until("\r\nbegun")
     talk.type("waits\n/cancel\n")
-    talk.until("cancelled")
+    talk.until("It was stopped.")
     talk.until("\r\nwaits\r\n> ")
     talk.type("\x04")
     status, out, _ = talk.end()

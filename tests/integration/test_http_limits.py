@@ -203,7 +203,7 @@ def test_guests_behind_a_proxy_have_a_quota_each():
 
         with guest("203.0.113.7") as one, guest("203.0.113.7") as same, guest("203.0.113.8") as other:
             task = one.chat({"hang": 1})
-            same.refused("overloaded", "chat", message="x")
+            assert same.refused("overloaded", "chat", message="x")["message"] == "too many tasks of all guests of this address"
             other.finish("x")
             one.call("cancel", **ids(task))
             one.wait_terminal(task)

@@ -82,7 +82,9 @@ def test_image_has_a_bill_of_what_it_runs(engine, image, tmp_path):
 def test_compose_file_runs_it_without_root_read_only_and_healthy(composed):
     wait_until(lambda: is_healthy(composed, "holdfast"), "its health check")
     status = composed.inside("holdfast", "cat", "/proc/1/status")
-    assert re.search(rf"^Uid:(\s+{USER}){{4}}$", status, re.M) and re.search(r"^NoNewPrivs:\s+1$", status, re.M)
+    for kind in ("Uid", "Gid"):
+        assert re.search(rf"^{kind}:(\s+{USER}){{4}}$", status, re.M), kind
+    assert re.search(r"^NoNewPrivs:\s+1$", status, re.M)
     for kind in ("Prm", "Eff", "Bnd"):
         assert re.search(rf"^Cap{kind}:\s+0+$", status, re.M), kind
     assert re.search(r"^\S+ / \S+ ro,", composed.inside("holdfast", "cat", "/proc/mounts"), re.M), "even for root"

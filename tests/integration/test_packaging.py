@@ -178,10 +178,24 @@ def test_dockerfile_builds_with_options_and_a_target_that_exist():
     assert {"/tmp/holdfast_*.deb", "curl", "tini"} == packages(stage(1)), "its libraries are the package's business"
 
 
+def test_user_of_the_image_has_the_group_that_every_manifest_names(tmp_path):
+    """shadow makes the user in a root of its own, as in the image; a group of its choice would be 999."""
+    (tmp_path / "etc").mkdir()
+    for name in ("passwd", "group", "shadow", "gshadow"):
+        (tmp_path / "etc" / name).touch()
+    made = [command.split() for command in of(stage(1), "RUN")[0].split(" && ") if re.match("(group|user)add ", command)]
+    for program, *rest in made:
+        subprocess.run([shutil.which(program, path="/usr/sbin:/usr/bin"), "--prefix", str(tmp_path), *rest], check=True, timeout=WAIT_S)
+    assert [(row.split(":")[0], row.split(":")[2]) for row in (tmp_path / "etc/group").read_text().splitlines()] == [("holdfast", "10001")]
+    assert (tmp_path / "etc/passwd").read_text().split(":")[:4] == ["holdfast", "x", "10001", "10001"]
+    for manifest in [*(ROOT / "packaging/kubernetes").glob("*.yaml"), *(ROOT / "packaging/helm").rglob("statefulset.yaml")]:
+        found = set(re.findall(r"(?:runAsUser|runAsGroup|fsGroup): (\d+)", manifest.read_text()))
+        assert found in ({"10001"}, set()), manifest
+
+
 def test_dockerfile_names_a_user_and_a_command_that_serves(tmp_path):
     kinds = [keyword for keyword, _ in stage(1)]
-    assert of(stage(1), "USER") == ["10001"] and kinds.index("USER") < kinds.index("CMD")
-    assert "--uid 10001" in of(stage(1), "RUN")[0]
+    assert of(stage(1), "USER") == ["10001:10001"] and kinds.index("USER") < kinds.index("CMD")
     assert of(stage(1), "STOPSIGNAL") == ["SIGTERM"]
     init, end, *program = json.loads(of(stage(1), "ENTRYPOINT")[0])
     assert (init, end) == ("/usr/bin/tini", "--"), "somebody reaps what `docker exec` leaves"

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+import tokens
 from gateway import Gateway, wait_until
 from holdfast import Client, Closed, ids, new_id, program
 from wire import Wire
@@ -402,6 +403,14 @@ def test_tasks_per_owner_is_overloaded_beyond():
         client.wait_terminal(tasks[0])
         task = client.call("chat", message="x", request_key="k")  # a refused chat used up no key
         assert "repeated" not in task
+
+
+def test_limit_of_tasks_says_whose_it_is(tmp_path):
+    with Gateway({"limits": {"tasks_per_owner": 1}, "auth": tokens.config(tmp_path), "guests": True}) as gateway:
+        for token, whose in ((tokens.token("ann"), "this owner"), (None, "all guests of this address")):
+            with Client(gateway, token=token) as one:
+                one.chat({"hang": 1})
+                assert one.refused("overloaded", "chat", message="x")["message"] == f"too many tasks of {whose}"
 
 
 def test_subscriptions_are_limited():

@@ -13,6 +13,7 @@ import tempfile
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
 HERE = "tests/lint/rules.sh"
+SENTENCES = "web/client/src/sentences.ts"  # all of web/ that the rules read
 STATIC = "static int planted_name(int x)\n{\n    return x;\n}\n"
 
 
@@ -74,6 +75,9 @@ PLANTS = [
     ("core/planted.c", at_end("typedef int planted;\n"), "is in no row of its folder"),
     ("docs/operations.md", at_end("\nTO" + "DO\n"), "unfinished business"),
     ("docs/style.md", at_end("\n/ho" + "me/somebody/x\n"), "path of somebody's machine"),
+    ("clients/python/src/holdfast_client/sentences.py", replace("It was stopped.", "It was planted."),
+     f"is no sentence of {SENTENCES}: cancelled: It was planted."),
+    ("proto/sentences.c", None, "cancelled: It was stopped."),
     ("docs/rooms.svg", at_end("<!-- -->\n"), "is not what docs/rooms.py draws"),
 ]
 # Changes to the table of rooms itself, each in its own run.
@@ -111,6 +115,8 @@ def main():
         tree = pathlib.Path(folder) / "tree"
         shutil.copytree(TREE, tree, ignore=shutil.ignore_patterns(".git", "build", "node_modules", "web", "__pycache__",
                                                                   "corpus", "pictures", ".pytest_cache"))
+        (tree / SENTENCES).parent.mkdir(parents=True)
+        shutil.copy(TREE / SENTENCES, tree / SENTENCES)
         wrong += [f"told of the tree as it is: {line}" for line in told(tree)]
         for old, new, breach in TABLES:
             rules = (tree / HERE).read_text()

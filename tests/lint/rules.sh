@@ -304,6 +304,17 @@ picture_rules() { # docs/rooms.svg is what the includes are
     docs/rooms.py --check 2>/dev/null || echo "docs/rooms.svg:1: is not what docs/rooms.py draws: run it"
 }
 
+sentence_rules() { # an error's sentence is the same in every language: C has the wire's, Python more, TypeScript all
+    local from to c=proto/sentences.c python=clients/python/src/holdfast_client/sentences.py
+    local page=web/client/src/sentences.ts
+    pairs() { sed -nE 's/^[ {]*"?([a-z_]+)"?[:,] "(.*\.)"}?,$/\1: \2/p' "$1" | sort; }
+    for from in $c $python; do
+        to=$python
+        [ $from = $c ] || to=$page
+        comm -23 <(pairs $from) <(pairs $to) | sed "s|^|$from:1: is no sentence of $to: |"
+    done
+}
+
 text_rules() { # of all files: no unfinished business, no path of somebody's machine
     found() { sed -E "s/^([^:]+:[0-9]+):.*/\1: $1/"; }
     { grep -nIHE '\<(TO[D]O|FIX[M]E|X[X]X)\>' "$@" || true; } | found "unfinished business"
@@ -329,6 +340,7 @@ breaches=$(
     prose_rules "${commented[@]}"
     mention_rules "${texts[@]}"
     picture_rules
+    sentence_rules
     [ ${#all_files[@]} -eq 0 ] || text_rules "${all_files[@]}"
 )
 [ -z "$breaches" ] || { echo "$breaches"; exit 1; }

@@ -15,7 +15,7 @@ sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "clients" / "python"
 import pytest  # noqa: E402
 
 import tokens  # noqa: E402
-from gateway import Gateway, WAIT_S, free_port  # noqa: E402
+from gateway import Gateway, WAIT_S, free_port, refusing_port  # noqa: E402
 from holdfast import program  # noqa: E402
 from lost_history import LostHistory, listening  # noqa: E402
 from relay import Relay  # noqa: E402
@@ -313,6 +313,81 @@ def test_question_is_answered_and_a_message_delivered(gateway):
             with pytest.raises(HoldfastError) as refused:
                 await task.send("too late")
             assert refused.value.code == "task_terminated"
+
+    run(body())
+
+
+def test_transcripts_are_the_state_so_far_through_cuts_and_approvals(gateway):
+    options = [{"id": "once", "name": "Once", "kind": "allow_once"}, {"id": "all", "name": "All", "kind": "allow_always"}]
+
+    def asks(input_id):
+        return {"line": {"event": "input_required", "data": {"input_id": input_id, "kind": "approval", "prompt": "May I?",
+                                                             "options": options}}}
+
+    async def body():
+        with Relay(gateway) as relay:
+            async with connect(url(relay), backoff_s=FAST) as client:
+                task = await client.conversation().ask(program(
+                    {"token": "so "}, asks("a"), {"hear": "input"}, asks("b"), {"hear": "input"}, asks("c"), {"hear": "input"},
+                    {"token": "far"}))
+                answer = {"a": task.allow, "b": lambda one: task.allow(one, always=True), "c": task.deny}
+                async for so_far in task.transcripts():
+                    for one in so_far.questions:
+                        if one.is_open and one.input_id in answer:
+                            await answer.pop(one.input_id)(one)
+                            relay.cut()
+                assert [one.answer for one in so_far.questions] == ["once", "all", False]
+                assert (so_far.text, so_far.status, so_far.last) == ("so far", "completed", (await task.record())["head"])
+
+    run(body())
+
+
+def test_failure_has_a_sentence_and_the_machines_words(gateway):
+    async def body():
+        async with connect(url(gateway)) as client:
+            with pytest.raises(TaskFailed) as failed:
+                await client.conversation().ask(program({"token": "half"}, {"exit": 3})).result()
+            assert (failed.value.sentence, failed.value.detail) == ("The assistant broke off.", "exit status 3")
+            assert failed.value.output == "half" and failed.value.may_retry
+            with pytest.raises(HoldfastError) as refused:
+                await client.conversation().ask("x", agent="nobody")
+            assert refused.value.sentence == "The gateway does not understand this." and not refused.value.may_retry
+            assert (await client.conversation().ask(program({"token": "all"})).result()).output == "all"
+
+    run(body())
+
+
+def test_address_may_lack_its_path_and_a_wrong_one_is_told_at_once(gateway):
+    async def body():
+        for good in (f"ws://127.0.0.1:{gateway.port}", f"http://127.0.0.1:{gateway.port}/"):
+            async with connect(good) as client:
+                await client.live()
+        for wrong in ("127.0.0.1:8080", "ftp://x", "ws://", "ws://host:port", ""):
+            with pytest.raises(HoldfastError) as error:
+                connect(wrong)
+            assert error.value.code == "bad_url" and "ws://127.0.0.1:8080" in str(error.value)
+
+    run(body())
+
+
+def test_gateway_that_does_not_answer_is_told_once_until_it_does(gateway, caplog):
+    async def body():
+        with Relay(gateway) as relay, refusing_port() as nobody:
+            there = relay.to
+            async with connect(url(relay), backoff_s=FAST) as client:
+                await client.live()
+                for _ in range(2):
+                    caplog.clear()
+                    relay.to = ("127.0.0.1", nobody)
+                    failures = client.connection._failures
+                    relay.cut()
+                    while client.connection._failures < failures + 5:
+                        await asyncio.sleep(0.001)
+                    assert [record.levelname for record in caplog.records] == ["WARNING"]
+                    assert f"no connection to {url(relay)}: " in caplog.text and client.trouble
+                    relay.to = there
+                    await client.live()
+                    assert client.trouble is None
 
     run(body())
 

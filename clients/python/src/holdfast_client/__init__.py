@@ -12,7 +12,31 @@ from .client import Client, connect
 from .conversation import Conversation
 from .errors import HoldfastError, TaskFailed
 from .outbox import Outgoing
+from .sentences import SENTENCES, detail_of, may_retry, sentence_of
 from .task import Event, Result, Task
+from .transcript import Other, Part, Question, Text, Tool, Transcript
 from .watch import Watch, Watched
 
-__all__ = ["Client", "Conversation", "Event", "HoldfastError", "Outgoing", "Result", "Task", "TaskFailed", "Watch", "Watched", "connect"]
+__all__ = [
+    "Client",
+    "Conversation",
+    "Event",
+    "HoldfastError",
+    "Other",
+    "Outgoing",
+    "Part",
+    "Question",
+    "Result",
+    "SENTENCES",
+    "Task",
+    "TaskFailed",
+    "Text",
+    "Tool",
+    "Transcript",
+    "Watch",
+    "Watched",
+    "connect",
+    "detail_of",
+    "may_retry",
+    "sentence_of",
+]

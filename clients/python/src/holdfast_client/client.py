@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from .connection import Connection, TokenSource
+from .connection import Connection, TokenSource, address_of
 from .conversation import Conversation
 from .errors import HoldfastError
 from .files import Files
@@ -31,11 +31,12 @@ def connect(
 ) -> "Client":
     """A client that connects at once, and again after every loss; requests wait for the connection.
 
+    url: ws://HOST:PORT or wss://HOST; another one is `bad_url`.
     token: a string, or a function (also async) that gets the token that is no longer valid, or None; without it the
     client is a guest.  store: a file for unsent messages and the guest's token.  backoff_s: the first wait is a random
     part of the first number, each further one of twice as much, up to the second.
     """
-    return Client(url, token=token, store=store, backoff_s=backoff_s, name=name)
+    return Client(address_of(url), token=token, store=store, backoff_s=backoff_s, name=name)
 
 
 class Client:
@@ -77,6 +78,11 @@ class Client:
     def state(self) -> str:
         """connecting, live, waiting or closed."""
         return self.connection.state
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the last attempt to connect failed; None while it is live."""
+        return self.connection.trouble
 
     @property
     def is_closed(self) -> bool:

@@ -15,6 +15,7 @@ import json
 import logging
 import random
 import time
+import urllib.parse
 from collections.abc import Awaitable, Callable
 from typing import Any, Optional, Protocol, Union
 
@@ -47,6 +48,19 @@ def parse(text: str) -> dict[str, Any]:
     return line if isinstance(line, dict) else {}
 
 
+def address_of(url: str) -> str:
+    """The gateway's WebSocket: http means ws, and without a path it is the usual one."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        good = parts.scheme in ("ws", "wss", "http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise HoldfastError("bad_url", f"{url!r} must look like ws://127.0.0.1:8080, or wss://HOST with TLS")
+    scheme = parts.scheme.replace("http", "ws")
+    return urllib.parse.urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") or "/v1/ws", parts.query, ""))
+
+
 class Rim(Protocol):
     """Whom a connection tells: everything in the order in which it came."""
 
@@ -75,6 +89,7 @@ class Connection:
         self._wait_s: float | None = None  # what the gateway said of coming back
         self._renewal: asyncio.Task[None] | None = None
         self._live_at = 0.0
+        self._has_complained = False
         self._task = asyncio.ensure_future(self._run())
 
     async def send(self, text: str) -> None:
@@ -113,6 +128,7 @@ class Connection:
             error_at_end = self._verdict(code)
             if error_at_end is not None:
                 return self._end(error_at_end)
+            self._complain()
             self.state = "waiting"
             await asyncio.sleep(self._wait(code))
 
@@ -187,6 +203,7 @@ class Connection:
             self._token = line["token"]
             self._store.keep_token(line["token"])
         self.trouble = self._stale = self._why = None
+        self._has_complained = False
         self._refusals = 0
         self._live_at = time.monotonic()
         self.state = "live"
@@ -220,6 +237,12 @@ class Connection:
                 await self._hello()
 
     # ---- after a close
+
+    def _complain(self) -> None:
+        """Once until it is live: a program that waits in silence looks like one that hangs."""
+        if self.trouble and not self._has_complained:
+            self._has_complained = True
+            log.warning("no connection to %s: %s; it is tried again", self._url, self.trouble)
 
     def _was_live(self, began: float) -> bool:
         return self._live_at >= began and time.monotonic() - self._live_at >= STEADY_S

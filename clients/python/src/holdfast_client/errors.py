@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from .sentences import detail_of, may_retry, sentence_of
+
 
 class HoldfastError(Exception):
-    """code: one of the wire's (`not_found`, `conflict` …), `connection_lost`, `closed`, `discarded`, `owner_changed`."""
+    """code: one of the wire's (`not_found`, `conflict` …), `connection_lost`, `closed`, `discarded`, `owner_changed`, `bad_url`."""
+
+    reason: str | None = None  # the kind of failure, when the gateway tells it
 
     def __init__(self, code: str, message: str, line: dict[str, Any] | None = None) -> None:
         super().__init__(message or code)
@@ -20,6 +24,21 @@ class HoldfastError(Exception):
         wait_ms = self.line.get("retry_after_ms")
         return None if wait_ms is None else wait_ms / 1000
 
+    @property
+    def sentence(self) -> str:
+        """For the people who use a program: the page says the same."""
+        return sentence_of(self.code, self.reason)
+
+    @property
+    def detail(self) -> str:
+        """The machine's words, as far as the gateway's `errors` tells them; "" when there are none."""
+        return detail_of(self.code, self.message)
+
+    @property
+    def may_retry(self) -> bool:
+        """Whether sending the same again may help."""
+        return may_retry(self.code, self.reason)
+
     @classmethod
     def of(cls, line: dict[str, Any]) -> "HoldfastError":
         return cls(str(line.get("code", "internal")), str(line.get("message", "")), line)
@@ -32,5 +51,5 @@ class TaskFailed(HoldfastError):
         error = error or {}
         super().__init__(str(error.get("code", status)), str(error.get("message", status)), error)
         self.status = status
-        self.reason: str | None = error.get("reason")
+        self.reason = error.get("reason")
         self.output = output

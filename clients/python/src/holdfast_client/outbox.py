@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import HoldfastError
 from .store import Store
-from .task import Task
+from .task import Result, Task
 
 if TYPE_CHECKING:
     from .client import Client
@@ -35,6 +35,10 @@ class Outgoing:
 
     def __await__(self) -> Generator[Any, None, Task]:
         return asyncio.shield(self.started).__await__()
+
+    async def result(self) -> Result:
+        """Waits for the answer's end; raises TaskFailed."""
+        return await (await self).result()
 
     @property
     def key(self) -> str:

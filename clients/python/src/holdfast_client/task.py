@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .errors import HoldfastError, TaskFailed
+from .transcript import Question, Transcript
 
 if TYPE_CHECKING:
     from .client import Client
@@ -113,6 +114,13 @@ class Task:
             if not self._cursors and not self._has_ended and not self._client.is_closed:
                 self._client.later("unsubscribe", self._ids)
 
+    async def transcripts(self) -> AsyncIterator[Transcript]:
+        """The task's state so far, after each event: one object, which changes."""
+        so_far = Transcript()
+        async for event in self.events():
+            so_far.tell(event.name, event.seq, event.data, event.first)
+            yield so_far
+
     async def _catch_up(self, cursor: Cursor) -> None:
         """Resumes at the cursor: what others read of this task meanwhile, they skip."""
         merged = not cursor.exact and len(self._cursors) == 1
@@ -206,6 +214,13 @@ class Task:
 
     async def respond(self, input_id: str, answer: bool | str) -> None:
         await self._client.request("respond", {**self._ids, "input_id": input_id, "answer": answer})
+
+    async def allow(self, question: Question, *, always: bool = False) -> None:
+        """Approves it: this once, or with `always` all of its kind in this conversation, where that is offered."""
+        await self.respond(question.input_id, question.allowed(always=always))
+
+    async def deny(self, question: Question) -> None:
+        await self.respond(question.input_id, question.denied())
 
     async def send(self, content: str) -> None:
         """A message for its inbox.  Not safe to repeat: `connection_lost` says that it may have arrived."""

@@ -1,0 +1,75 @@
+"""Errors in a sentence for the people who use a program, and the machine's words for those who want them.
+
+The same sentences as the page's (web/client/src/sentences.ts) and the gateway's (proto/sentences.c): the lint compares.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+SENTENCES: Mapping[str, str] = {
+    # reasons of a model
+    "model_busy": "The model is busy. Try again in a moment.",
+    "model_overloaded": "The model’s servers are overloaded. Try again in a while.",
+    "model_refused": "The model refuses this gateway’s key. Please tell the person who runs it.",
+    "model_unreachable": "The model cannot be reached. Try again in a while.",
+    "context_too_long": "This conversation has become too long for the model. Begin a new one.",
+    "broke_off": "The answer broke off.",
+    # codes of a task
+    "agent_error": "The assistant broke off.",
+    "timeout": "It took too long, and was stopped.",
+    "cancelled": "It was stopped.",
+    "orphaned": "The gateway was restarted while this ran.",
+    "limit": "It reached a limit of this gateway.",
+    # codes of a request
+    "bad_request": "The gateway does not understand this.",
+    "unauthorized": "You are not signed in.",
+    "not_found": "This is no longer there.",
+    "conflict": "This has been answered, or changed, elsewhere.",
+    "out_of_range": "What was shown here is no longer there. Load the page again.",
+    "task_terminated": "The task has ended already.",
+    "no_inbox": "This agent takes no messages while it works.",
+    "too_large": "This is too long to be sent.",
+    "rate_limited": "That was too fast. Wait a moment.",
+    "overloaded": "There is no room for it at the moment.",
+    "unsupported": "This gateway cannot do that.",
+    "internal": "Something went wrong in the gateway.",
+    # the client's own codes
+    "connection_lost": "The connection broke. It may, or may not, have arrived.",
+    "closed": "There is no connection.",
+    "owner_changed": "Somebody else is signed in now.",
+    "discarded": "It was not sent.",
+    "bad_url": "The gateway’s address is wrong.",
+}
+
+# The gateway's words where its `errors` is "short": they say no more than the sentence above.
+UNTOLD = {
+    "the agent broke off",
+    "the agent could not go on",
+    "the model failed",
+    "the model is busy, or its quota is used up",
+    "the model's server is overloaded",
+    "the model's server refuses this gateway",
+    "the model's server cannot be reached",
+    "the conversation is too long for the model",
+    "the answer broke off",
+}
+
+FOR_GOOD = {"bad_request", "conflict", "context_too_long", "model_refused", "owner_changed", "too_large", "unsupported"}
+
+
+def sentence_of(code: str, reason: str | None = None, sentences: Mapping[str, str] = SENTENCES) -> str:
+    """A sentence without the machine's words; a reason says more than its code."""
+    return sentences.get(reason or "") or sentences.get(code) or "Something went wrong."
+
+
+def detail_of(code: str, message: str) -> str:
+    """The machine's words without the code in front; "" when the gateway keeps them for its log."""
+    own = message.removeprefix(f"{code}:").strip()
+    return "" if own == code or re.sub("^model: (?:[a-z_]+: )?", "", own) in UNTOLD else own
+
+
+def may_retry(code: str, reason: str | None = None) -> bool:
+    """Whether sending the same again may help."""
+    return not {code, reason} & FOR_GOOD

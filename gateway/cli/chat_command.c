@@ -1,0 +1,248 @@
+/* Commands of a talk: the lines that begin with a slash. */
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "gateway/cli/chat_private.h"
+#include "proto/str.h"
+
+#define LISTED 10        /* conversations that /resume shows */
+#define SHOWN_MESSAGES 6 /* of a conversation that goes on */
+
+/* --- the agents ------------------------------------------------------------------------------- */
+
+/* The names in the lines of c->agents, one after another; empty behind the last one. */
+static struct str next_agent(const char **at)
+{
+    struct str name = {*at, strcspn(*at, " \n")};
+    *at += strcspn(*at, "\n");
+    *at += strspn(*at, "\n");
+    return name;
+}
+
+bool chat_command_has_agent(const struct chat *c, const char *wanted)
+{
+    const char *at = c->agents.len ? c->agents.bytes : "";
+    for (struct str name = next_agent(&at); name.n > 0; name = next_agent(&at))
+        if (str_eq(name, str_of(wanted)))
+            return true;
+    return c->agents.len == 0; /* the gateway tells none: then it decides */
+}
+
+void chat_command_put_agents(const struct chat *c, struct buf *out)
+{
+    const char *at = c->agents.len ? c->agents.bytes : "";
+    struct str name = next_agent(&at);
+    for (bool is_first = true; name.n > 0; name = next_agent(&at), is_first = false)
+        buf_putf(out, "%s%.*s", is_first ? "" : ", ", (int)name.n, name.p);
+}
+
+/* --- what they do ----------------------------------------------------------------------------- */
+
+static void list_conversations(struct chat *c)
+{
+    struct buf r = chat_request("conversations");
+    js_put_int(&r, "limit", LISTED);
+    chat_send(c, &r);
+}
+
+static void obey_resume(struct chat *c, const char *name)
+{
+    const char *slash = strchr(name, '/');
+    size_t n = strcspn(name, "/");
+    if (!*name) {
+        list_conversations(c);
+        return;
+    }
+    if (n == 0 || (slash && !slash[1])) {
+        chat_show_aside(&c->show, "a task is named CONVERSATION/TASK");
+        return;
+    }
+    chat_talk_forget(c);
+    free(c->conversation);
+    c->conversation = xstrdup((struct str){name, n});
+    if (slash) {
+        c->task = xstrdup(str_of(slash + 1));
+        chat_ask(c);
+        return;
+    }
+    chat_command_look_back(c);
+}
+
+void chat_command_look_back(struct chat *c)
+{
+    struct buf r = chat_request("history");
+    js_put_field(&r, "conversation_id", str_of(c->conversation));
+    js_put_int(&r, "limit", SHOWN_MESSAGES);
+    chat_send(c, &r);
+    r = chat_request("tasks");
+    js_put_field(&r, "conversation_id", str_of(c->conversation));
+    js_put_field(&r, "status", STR("running"));
+    js_put_bool(&r, "turns", true);
+    js_put_int(&r, "limit", 1);
+    chat_send(c, &r);
+}
+
+static void obey_agent(struct chat *c, const char *name)
+{
+    struct buf names = {0};
+    if (!chat_command_has_agent(c, name)) {
+        chat_command_put_agents(c, &names);
+        chat_show_aside(&c->show, "there is no agent \"%s\"; there are: %s", name, names.bytes);
+        buf_done(&names);
+        return;
+    }
+    free(c->agent);
+    c->agent = xstrdup(str_of(name));
+    chat_show_aside(&c->show, "· the next question is for %s", name);
+}
+
+static void obey_agents(struct chat *c, const char *word)
+{
+    (void)word;
+    chat_show_aside(&c->show, "%s", c->agents.len ? c->agents.bytes : "there are none");
+}
+
+static void obey_new(struct chat *c, const char *word)
+{
+    (void)word;
+    free(c->conversation);
+    c->conversation = NULL;
+    chat_show_aside(&c->show, "· a new conversation");
+}
+
+static void obey_cancel(struct chat *c, const char *word)
+{
+    (void)word;
+    if (!chat_talk_stop(c))
+        chat_show_aside(&c->show, c->is_stopping ? "· it stops already" : "· nothing runs");
+}
+
+static void obey_quit(struct chat *c, const char *word)
+{
+    (void)word;
+    chat_talk_leave(c);
+}
+
+static void obey_help(struct chat *c, const char *word);
+
+/* during: obeyed while an answer comes; the others wait for its end. */
+static const struct command {
+    const char *verb;
+    bool has_word, word_is_optional, during;
+    void (*obey)(struct chat *c, const char *word);
+    const char *help;
+} commands[] = {
+    {"/agents", false, false, true, obey_agents, "/agents              lists the agents"},
+    {"/agent", true, false, true, obey_agent, "/agent NAME          asks that agent from now on"},
+    {"/new", false, false, false, obey_new, "/new                 begins another conversation"},
+    {"/resume", true, true, false, obey_resume,
+     "/resume              lists the last conversations\n"
+     "/resume CONVERSATION goes on in that one\n"
+     "/resume CONVERSATION/TASK\n"
+     "                     shows that task"},
+    {"/cancel", false, false, true, obey_cancel, "/cancel, Ctrl-C      stops the answer"},
+    {"/quit", false, false, true, obey_quit,
+     "/quit, Ctrl-D        leaves, and so does Ctrl-C twice; a running task continues"},
+    {"/help", false, false, true, obey_help, "/help                shows this"},
+};
+
+static void obey_help(struct chat *c, const char *word)
+{
+    struct buf all = {0};
+    (void)word;
+    for (size_t i = 0; i < countof(commands); i++)
+        buf_putf(&all, "%s%s", i ? "\n" : "", commands[i].help);
+    chat_show_aside(&c->show, "%s\nWhat you type during an answer is asked when it has ended.",
+                    all.bytes);
+    buf_done(&all);
+}
+
+/* --- which one -------------------------------------------------------------------------------- */
+
+static const struct command *find_command(struct str verb)
+{
+    for (size_t i = 0; i < countof(commands); i++)
+        if (str_eq(verb, str_of(commands[i].verb)))
+            return &commands[i];
+    return NULL;
+}
+
+static struct str verb_of(const char *line)
+{
+    return (struct str){line, strcspn(line, " ")};
+}
+
+enum chat_command chat_command_of(const char *line)
+{
+    size_t n = line[0] == '/';
+    while (isalpha((unsigned char)line[n]))
+        n++;
+    /* Not a path, which has a further slash or a dot, and not a text of several lines. */
+    bool is_meant = line[0] == '/' && (!line[n] || line[n] == ' ') && !strchr(line, '\n');
+    const struct command *command = is_meant ? find_command(verb_of(line)) : NULL;
+    if (command)
+        return command->during ? CHAT_COMMAND_NOW : CHAT_COMMAND_LATER;
+    return is_meant ? CHAT_COMMAND_UNKNOWN : CHAT_COMMAND_NONE;
+}
+
+void chat_command_obey(struct chat *c, const char *line)
+{
+    struct str verb = verb_of(line);
+    const struct command *command = find_command(verb);
+    char *word = xstrdup(str_trim(str_of(line + verb.n)));
+    bool fits = command && (command->has_word ? *word || command->word_is_optional : !*word);
+    if (fits)
+        command->obey(c, word);
+    else if (command)
+        chat_show_aside(&c->show, "it is used like this:\n%s", command->help);
+    else
+        chat_show_aside(&c->show,
+                        "there is no command %.*s, and /help lists those that there are; with a "
+                        "blank before it, it is asked as it is",
+                        (int)verb.n, verb.p);
+    free(word);
+}
+
+/* --- Tab -------------------------------------------------------------------------------------- */
+
+/* The words that the begun one may become. */
+struct completion {
+    struct str begun;
+    struct str common; /* the beginning of all of them */
+    struct buf words;  /* one a line */
+    size_t n;
+};
+
+static void may_become(struct completion *its, struct str word)
+{
+    size_t n = 0;
+    if (!str_begins(word, its->begun))
+        return;
+    while (n < word.n && n < its->common.n && word.p[n] == its->common.p[n])
+        n++;
+    its->common = its->n > 0 ? (struct str){word.p, n} : word;
+    buf_putf(&its->words, "%s%.*s", its->n > 0 ? "\n" : "", (int)word.n, word.p);
+    its->n++;
+}
+
+void chat_command_complete(struct chat *c)
+{
+    struct str line = buf_str(&c->edit.line);
+    struct completion its = {.begun = line};
+    const char *at = c->agents.len ? c->agents.bytes : "";
+    if (line.n == 0 || line.p[0] != '/' || c->edit.at != line.n)
+        return;
+    if (str_begins(line, STR("/agent "))) {
+        its.begun = str_from(line, strlen("/agent "));
+        for (struct str name = next_agent(&at); name.n > 0; name = next_agent(&at))
+            may_become(&its, name);
+    } else {
+        for (size_t i = 0; i < countof(commands); i++)
+            may_become(&its, str_of(commands[i].verb));
+    }
+    if (its.n > 1 && its.common.n == its.begun.n)
+        chat_show_aside(&c->show, "%s", its.words.bytes);
+    else if (its.n > 0)
+        chat_edit_insert(&c->edit, str_from(its.common, its.begun.n));
+    buf_done(&its.words);
+}
