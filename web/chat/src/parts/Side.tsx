@@ -15,6 +15,7 @@ import { Icon } from "./Icon";
 import { LookButton } from "./LookButton";
 import { Mark } from "./Mark";
 import { SearchField, SearchResults, type Target } from "./Search";
+import { SignOut } from "./SignOut";
 
 interface Props {
   current: string | null;
@@ -203,6 +204,7 @@ function List({ current, leave, showMenu }: Pick<Props, "current" | "leave" | "s
           <Icon name="archive" /> Archive
         </button>
         <TakeIn done={leave} />
+        <SignOut />
       </footer>
     </>
   );
