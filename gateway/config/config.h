@@ -231,10 +231,10 @@ struct config {
         char *socket; /* path; NULL for none */
     } admin;
     struct {
-        char *name, *sign_in_url; /* "" for none */
-        char *accent;             /* "#rrggbb"; "" for the page's own */
-        char *mark;               /* a file; "" for the page's own */
-        struct buf mark_bytes;    /* its contents, and their media type; NULL for none */
+        char *name, *sign_in_url, *sign_out_url; /* "" for none */
+        char *accent;                            /* "#rrggbb"; "" for the page's own */
+        char *mark;                              /* a file; "" for the page's own */
+        struct buf mark_bytes; /* its contents, and their media type; NULL for none */
         const char *mark_type;
     } page;
     bool guests;        /* "guests": true was given */

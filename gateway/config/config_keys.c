@@ -424,6 +424,8 @@ static const struct key page_keys[] = {
     {"name", "title of the chat page", TEXT(config, page.name, 128), .text = "Holdfast"},
     {"sign_in_url", "where users without a token sign in",
      TEXT_OR_NONE(config, page.sign_in_url, MAX_PATH_TEXT)},
+    {"sign_out_url", "where users who came by a cookie end it: the page's \"Sign out\" leads there",
+     TEXT_OR_NONE(config, page.sign_out_url, MAX_PATH_TEXT)},
     {"accent", "colour of the page's buttons and links, such as #0b6e66; dark looks derive theirs",
      TEXT_OR_NONE(config, page.accent, 7)},
     {"mark", "file with the page's mark: an SVG or a PNG, 256 KiB at most",

@@ -13,6 +13,8 @@ void http_page_put_facts(const struct config *c, struct buf *out)
     js_put_field(out, "name", str_of(c->page.name));
     if (*c->page.sign_in_url)
         js_put_field(out, "sign_in_url", str_of(c->page.sign_in_url));
+    if (*c->page.sign_out_url)
+        js_put_field(out, "sign_out_url", str_of(c->page.sign_out_url));
     if (*c->page.accent)
         js_put_field(out, "accent", str_of(c->page.accent));
     if (c->page.mark_type)

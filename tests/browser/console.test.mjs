@@ -80,6 +80,9 @@ test("it shows who is connected and what runs, and its buttons are orders", asyn
   const task = rowOf(page, "tasks", ann.task.task_id);
   await task.waitFor();
   await rowOf(page, "connections", ann.owner).waitFor();
+  const names = await page.locator("#board tbody button").evaluateAll((all) => all.map((each) => each.getAttribute("aria-label")));
+  assert.equal(new Set(names).size, names.length, `each button is named by its row: ${names}`);
+  for (const { task, owner } of [ann, bob]) assert.ok(names.includes(`Cancel ${task.task_id} of ${owner}`), names.join());
   await page.fill("#owner", bob.owner);
   await task.waitFor({ state: "detached" });
   await rowOf(page, "tasks", bob.task.task_id).waitFor();

@@ -107,6 +107,42 @@ scene("a file that is pasted while nothing is written goes to the field, too", a
   assert.equal(await page.locator("#composer .file").count(), 2);
 });
 
+scene("a dialog keeps files that are pasted or dropped from the field below it, and a page that takes none is not left", async (its) => {
+  const { chat, puppet } = await its.asked();
+  const { page } = chat;
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  /** Whether the page has dealt with it: the browser would leave the page to show a file. */
+  const give = (page, name) =>
+    page.evaluate((name) => {
+      const files = new DataTransfer();
+      files.items.add(new File(["depths"], "depths.txt", { type: "text/plain" }));
+      const its = { bubbles: true, cancelable: true };
+      const event = name === "paste" ? new ClipboardEvent(name, { clipboardData: files, ...its }) : new DragEvent(name, { dataTransfer: files, ...its });
+      (document.querySelector("dialog[open]") ?? document.querySelector("#turns, #gone, main")).dispatchEvent(event);
+      return event.defaultPrevented;
+    }, name);
+  await page.focus("#thread");
+  await page.keyboard.press("?");
+  await page.waitForSelector("#shortcuts[open]");
+  assert.equal(await give(page, "paste"), false);
+  for (const name of ["dragover", "drop"]) assert.equal(await give(page, name), true);
+  assert.equal(await page.locator("#drop").count(), 0);
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("#shortcuts", { state: "hidden" });
+  await give(page, "paste");
+  await page.waitForSelector("#composer .file");
+  assert.equal(await page.locator("#composer .file").count(), 1);
+
+  const [reader, writer] = await Promise.all(
+    [["read"], ["read", "ask"]].map(async (rights) => its.chat({ profile: await its.profile(), hash: await chat.linkWith(...rights) })),
+  );
+  for (const visitor of [reader, writer]) await visitor.waitForText("Deep – very");
+  for (const name of ["dragover", "drop"]) assert.equal(await give(reader.page, name), true);
+  await give(writer.page, "drop");
+  await writer.page.waitForSelector("#composer .file[data-state=there]");
+});
+
 scene("files at the field are kept over a reload, also one that is on its way", async (its) => {
   const chat = await its.chat();
   const { page } = chat;

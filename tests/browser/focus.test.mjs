@@ -61,6 +61,45 @@ scene("an editor goes with its conversation, and takes no focus when that is ope
   assert.equal(await chat.textOf(".turn .asked"), "How deep is the sea?");
 });
 
+scene("what was typed into an editor stays with its question while another one is edited, and over a reload", async (its) => {
+  const { chat, page } = await answered(its);
+  await chat.ask("And how wide?");
+  (await its.stage.puppet()).exit();
+  await chat.waitForStatus("completed");
+  const turn = (n) => page.locator(".turn").nth(n);
+  const pencil = (n) => turn(n).locator(".of-asked button:has([data-name=pen])");
+  const edit = async (n) => {
+    await turn(n).hover();
+    await pencil(n).click();
+    await turn(n).locator(".editor textarea:focus").waitFor();
+  };
+  const typed = (n) => turn(n).locator(".editor textarea").inputValue();
+  await pencil(1).waitFor();
+  await edit(0);
+  await page.keyboard.type(" Exactly?");
+  await edit(1);
+  assert.equal(await page.locator(".editor").count(), 1);
+  assert.equal(await typed(1), "And how wide?");
+  await page.keyboard.type(" Roughly.");
+  await edit(0);
+  assert.equal(await typed(0), "How deep is the sea? Exactly?");
+  await page.reload();
+  await pencil(1).waitFor();
+  assert.equal(await pencil(1).getAttribute("aria-label"), "Go on editing");
+  await edit(1);
+  assert.equal(await typed(1), "And how wide? Roughly.");
+  await page.keyboard.press("Escape"); // cancelled: it is wanted no more
+  await edit(1);
+  assert.equal(await typed(1), "And how wide?");
+  await edit(0);
+  await page.keyboard.press("Enter");
+  const again = await its.stage.puppet();
+  assert.equal(again.run.input, "How deep is the sea? Exactly?");
+  again.exit();
+  await chat.waitForStatus("completed");
+  assert.deepEqual(await page.evaluate(() => Object.keys(sessionStorage).filter((name) => name.startsWith("holdfast.edit."))), []);
+});
+
 scene("an editor that is left and opened again within a frame has the focus", async (its) => {
   const { page } = await answered(its);
   await page.focus("#message");

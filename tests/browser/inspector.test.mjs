@@ -6,6 +6,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { eventsOf, textOf } from "./support/journal.mjs";
 import { scene } from "./support/scene.mjs";
+import { states } from "./support/states.mjs";
+import { authWith, OTHER_SECRET } from "./support/tokens.mjs";
 
 const replayAgent = fileURLToPath(new URL("fixtures/replay_agent.py", import.meta.url));
 
@@ -131,6 +133,30 @@ scene("a stream is looked at while it runs", async (its) => {
   puppet.say(" deep");
   await chat.waitForText("event 6 of 6", "#place");
   puppet.exit();
+});
+
+scene("a stream that is looked at stays when the token ends, and goes on after the next sign-in", async (its) => {
+  const chat = await states.signedOut(its);
+  const { page } = chat;
+  const [task_id] = await chat.taskIds();
+  const conversation = chat.conversationId();
+  await its.reconfigure({ auth: await authWith(its.gateway.folder) });
+  await page.goto(`http://127.0.0.1:${its.network.port}/inspector.html#${conversation}/${task_id}`);
+  await page.waitForSelector("#place");
+  await page.waitForSelector(".told[data-status=completed]", { state: "attached" });
+  const place = await chat.textOf("#place");
+  await its.reconfigure({ auth: await authWith(its.gateway.folder, OTHER_SECRET) });
+  await page.evaluate(() => dispatchEvent(new Event("online")));
+  await chat.waitForState("closed");
+  await chat.waitForText("You are signed out. The stream is shown as far as it had come: save it to keep it. Sign in", "#why-not");
+  assert.equal(await chat.textOf("#place"), place);
+  assert.ok((await saved(page)).text.includes('"task.completed"'));
+  await page.click("#why-not button");
+  await chat.waitForText("This token is not good", "#sign-in h2");
+  await its.reconfigure({ auth: await authWith(its.gateway.folder) });
+  await page.click("#sign-in button:text-is('I have signed in: try again')");
+  await chat.waitForState("live");
+  await chat.waitForText(place, "#place"); // each event once
 });
 
 const task_id = "01HZ0000000000000000000000";

@@ -59,6 +59,43 @@ scene("an answer that ends while the network is down is there afterwards", async
   await chat.assertIsJournal();
 });
 
+/** Notes, in the page, what the line of the connection says: its state, and what is read out of it. */
+function noteLine() {
+  window.lines = [];
+  const note = () => {
+    const box = document.querySelector("#connection");
+    const line = `${box?.dataset.state}: ${box?.querySelector("[role=status]").textContent}`;
+    if (window.lines.at(-1) !== line) window.lines.push(line);
+  };
+  note();
+  new MutationObserver(note).observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true });
+}
+
+scene("attempts in a row are one wait, and its line stays the same over all of them", async (its) => {
+  const { chat, puppet } = await its.asked();
+  await chat.page.evaluate(noteLine);
+  await its.network.cut();
+  await chat.page.waitForSelector("#why-not"); // after the third attempt
+  await its.network.restore();
+  await chat.page.evaluate(() => dispatchEvent(new Event("online")));
+  await chat.waitForState("live");
+  assert.deepEqual(await chat.page.evaluate(() => window.lines), ["live: Live", "waiting: Reconnecting", "live: Live"]);
+
+  // The same without a network at all, as the browser tells a page that shares its connection with nobody.
+  const profile = await its.profile();
+  const alone = await its.chat({ profile, hash: "?fault=latencyMs:1" });
+  await alone.waitForState("live");
+  await alone.page.evaluate(noteLine);
+  await profile.setOffline(true);
+  await its.network.cut();
+  await alone.page.waitForSelector("#why-not");
+  await its.network.restore();
+  await profile.setOffline(false);
+  await alone.waitForState("live");
+  assert.deepEqual(await alone.page.evaluate(() => window.lines), ["live: Live", "offline: Offline", "live: Live"]);
+  puppet.exit();
+});
+
 scene("a half-open connection is found when the page wakes", async (its) => {
   const { chat, puppet } = await its.asked();
   its.network.freeze();

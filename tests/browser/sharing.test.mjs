@@ -69,6 +69,26 @@ scene("who may write by a link writes under a name, and the owner sees both", as
   await chat.page.waitForSelector(".turn[data-status=cancelled]");
 });
 
+scene("who answers by a link decides about a call, and is not offered those to come", async (its) => {
+  const { chat, puppet } = await its.asked();
+  const guest = await its.chat({ profile: await its.profile(), hash: await chat.linkWith("read", "answer") });
+  const options = (...ids) => ids.map((id) => ({ id, name: id, kind: id === "reject" ? "reject_once" : id === "once" ? "allow_once" : "allow_always" }));
+  const ask = (input_id, ...ids) => puppet.emit("input_required", { input_id, kind: "approval", prompt: "May I?", options: options(...ids) });
+  ask("gateways", "once", "conversation", "reject");
+  ask("agents", "once", "session", "reject"); // an agent's own, which takes what it offers
+  const offered = async (its, id) => {
+    await its.page.waitForSelector(`[data-input-id=${id}].open button`);
+    return its.page.locator(`[data-input-id=${id}] button`).allTextContents();
+  };
+  assert.deepEqual(await offered(chat, "gateways"), ["once", "conversation", "reject"]);
+  assert.deepEqual(await offered(guest, "gateways"), ["once", "reject"]);
+  assert.deepEqual(await offered(guest, "agents"), ["once", "session", "reject"]);
+  await guest.page.click("[data-input-id=gateways] button:text-is('once')");
+  assert.equal((await puppet.heard.take()).answer, "once");
+  puppet.exit();
+  await guest.waitForStatus("completed");
+});
+
 scene("links and codes have the public address, where the operator gives one", async (its) => {
   await its.reconfigure({ public_url: "https://chat.example.org/ask/" });
   const { chat, puppet } = await its.asked();

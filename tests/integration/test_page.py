@@ -119,7 +119,7 @@ def test_facts_of_the_page_are_the_operators():
         status, headers, body = gateway.http("GET", "/page.json")
         assert (status, json.loads(body)) == (200, {"name": "Holdfast"})
         assert headers["content-type"] == "application/json" and headers["cache-control"] == "no-store"
-    page = {"name": 'R"eef', "sign_in_url": "/login"}
+    page = {"name": 'R"eef', "sign_in_url": "/login", "sign_out_url": "/logout"}
     with Gateway({"page": page}) as gateway:
         assert json.loads(gateway.http("GET", "/page.json")[2]) == page
         assert gateway.http("GET", "/page.json", headers={"Origin": "http://evil.example"})[0] == 403

@@ -69,11 +69,13 @@ function cellOf(value) {
   return cell;
 }
 
-function buttons(...all) {
+/** The buttons of a row; its name makes each one's its own for who only hears them. */
+function buttons(row, ...all) {
   const box = document.createDocumentFragment();
   for (const [name, act, isBad] of all) {
     const button = document.createElement("button");
     button.textContent = name;
+    button.setAttribute("aria-label", `${name} ${row}`);
     button.className = isBad ? "bad" : "";
     button.addEventListener("click", act);
     box.append(button);
@@ -87,7 +89,7 @@ function show(id, heads, rows) {
   table.tHead?.rows.length || head(table, heads);
   const body = table.tBodies[0] ?? table.createTBody();
   const old = new Map([...body.rows].map((row) => [row.dataset.key, row]));
-  for (const [key, cells, acts] of rows) {
+  for (const [key, cells, acts, name = key] of rows) {
     let row = old.get(key);
     if (!row) {
       row = body.insertRow();
@@ -100,7 +102,7 @@ function show(id, heads, rows) {
       if (!shown) row.append(cell);
       else if (shown.textContent !== cell.textContent || shown.className !== cell.className) shown.replaceWith(cell);
     });
-    if (acts && row.cells.length === made.length) row.append(cellOf(buttons(...acts)));
+    if (acts && row.cells.length === made.length) row.append(cellOf(buttons(name, ...acts)));
   }
   for (const row of old.values()) {
     if (row.contains(document.activeElement)) table.parentElement?.focus(); // else the next key begins at the top
@@ -271,6 +273,7 @@ function showTasks(state) {
         [`${t.conversation_id}/${t.task_id}`, "name"],
       ],
       [["Cancel", () => cancel(t), true]],
+      `${t.task_id} of ${t.owner}`,
     ]),
   );
 }

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { browser } from "./browser.mjs";
 import { Gateway } from "./gateway.mjs";
-import { eventsOf, textOf } from "./journal.mjs";
+import { answerTo, eventsOf, textOf } from "./journal.mjs";
 import { words, wordsOf } from "./meaning.mjs";
 import { Network } from "./network.mjs";
 import { Stage } from "./stage.mjs";
@@ -76,6 +76,14 @@ export class Chat {
     const token = await this.page.evaluate(readGuest);
     const { sub: owner } = JSON.parse(Buffer.from(token.split(".")[1], "base64url"));
     return { owner, token };
+  }
+
+  /** The hash of a link to this conversation, with these rights. */
+  async linkWith(...rights) {
+    const { token } = await this.guest();
+    const request = { type: "share", conversation_id: this.conversationId(), rights };
+    const share = await answerTo(this.scene.gateway.port, token, request);
+    return `#share=${share.token}`;
   }
 
   /** The text that "copy" of this task's answer copies; nothing without an answer. */

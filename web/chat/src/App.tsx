@@ -25,7 +25,7 @@ import { Thread } from "./parts/Thread";
 import { inTray, Tray, useFresh } from "./parts/Tray";
 import { read, write as keep } from "./kept";
 import { usePage } from "./page";
-import { WhyNot } from "./parts/WhyNot";
+import { SignedOut, WhyNot } from "./parts/WhyNot";
 import { goTo, useConversationId } from "./route";
 import { useWatched } from "./watch";
 
@@ -90,6 +90,9 @@ export function App() {
   const isClosed = state === "closed" && error?.code === "unauthorized";
   const [signsIn, setSignsIn] = useState(false);
   const isSignedOut = isClosed && (signsIn || !conversation.loaded);
+  useEffect(() => {
+    if (!isClosed) setSignsIn(false); // the next end of a token takes nothing away either
+  }, [isClosed]);
 
   useEffect(() => {
     const work = conversation.tasks.some(({ live }) => live) ? "● " : "";
@@ -173,7 +176,12 @@ export function App() {
           tray={{ open: tray, toggle: toggleTray, running: inBackground, fresh: fresh.size }}
           showMenu={setMenuOf}
         />
-        <WhyNot signIn={isClosed && !isSignedOut ? () => setSignsIn(true) : undefined} />
+        {isClosed && !isSignedOut ? (
+          <SignedOut signIn={() => setSignsIn(true)}>What you write is kept, and sent when you are back.</SignedOut>
+        ) : (
+          <WhyNot />
+        )}
+        <DropZone take={isSignedOut ? null : take} />
         {isSignedOut ? (
           <SignIn />
         ) : (
@@ -185,7 +193,6 @@ export function App() {
               edit={edit}
               sought={sought?.conversationId === conversation.id ? sought : null}
             />
-            <DropZone take={take} />
             <Composer ref={field} name={id ?? ""} attachments={attachments} running={running} ask={ask} stop={stop} later={setLater} recall={() => editing.recall(conversation)} />
           </>
         )}

@@ -1,12 +1,18 @@
-/** editing.ts -- the question that is edited in its place: one at most. */
+/**
+ * editing.ts -- the question that is edited in its place: one at most.  What was typed into an editor that went away
+ * is kept as that question's draft, over a reload too, until it is asked or cancelled.
+ */
 
 import type { Conversation, Turn } from "@holdfast/client";
 import { messagesOf } from "@holdfast/client/branches";
 import { Observable } from "./inspector/changing";
+import { read, write } from "./kept";
 import { may } from "./rights";
 
 export const canEdit = (conversation: Conversation, turn: Turn): boolean =>
   may("ask") && !turn.outgoing && messagesOf(conversation, turn).question?.role === "user";
+
+const nameOf = (key: string) => `holdfast.edit.${key}`;
 
 class Editing extends Observable {
   /** The turn's key; null: none is edited. */
@@ -21,7 +27,16 @@ class Editing extends Observable {
     this.#set(key);
   }
 
+  /** The text that was typed for this turn and not asked; "" means none. */
+  draftOf = (key: string): string => read(sessionStorage, nameOf(key));
+
+  keepDraft(key: string, text: string) {
+    write(sessionStorage, nameOf(key), text);
+  }
+
+  /** It is cancelled: what was typed is wanted no more. */
   leave() {
+    if (this.key !== null) this.keepDraft(this.key, "");
     const from = this.#from as HTMLElement | null;
     if (from?.isConnected) from.focus();
     else this.#returnsTo = this.key;
@@ -30,12 +45,13 @@ class Editing extends Observable {
 
   /** It was asked. */
   end() {
+    if (this.key !== null) this.keepDraft(this.key, "");
     this.#set(null);
   }
 
-  /** Its editor is gone, with what it held. */
+  /** Its editor is gone; its draft stays. */
   drop(key: string) {
-    if (this.key === key) this.end();
+    if (this.key === key) this.#set(null);
   }
 
   /** Whether the focus returns to this turn's pencil, told once. */

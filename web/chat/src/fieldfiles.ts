@@ -51,6 +51,11 @@ export function keep(conversationId: string, { key, name, type, size, file, part
   void store.put(key, { key, name, type, size, file, part, at: Date.now() }).catch(() => {}); // or a reload loses it
 }
 
+/** Forgets the bytes of all tabs' files: who signs out leaves none behind. */
+export async function forget() {
+  for (const { key } of await store.list<Kept>("")) await store.put(key, undefined);
+}
+
 export function drop(conversationId: string, dropped: readonly string[]) {
   const keys = keysOf(conversationId).filter((key) => !dropped.includes(key));
   write(sessionStorage, nameOf(conversationId), keys.length > 0 ? JSON.stringify(keys) : "");

@@ -7,7 +7,8 @@ import type { Conversation, FilePart, HoldfastError, Message, Outgoing, Turn } f
 import { messagesOf } from "@holdfast/client/branches";
 import { giveFile, guestToken, readFile } from "@holdfast/client/files";
 import { drop, hasFiles, keep, load } from "./fieldfiles";
-import { address, gateway, keptToken } from "./gateway";
+import { address, gateway } from "./gateway";
+import { keptToken } from "./identity";
 import { Observable } from "./inspector/changing";
 import { sentenceOf } from "./trouble";
 

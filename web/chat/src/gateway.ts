@@ -3,6 +3,7 @@
 import { connect } from "@holdfast/client";
 import { broughtBy } from "@holdfast/client/sharing";
 import { diagnose } from "@holdfast/client/trouble";
+import { keptToken, subjectOf } from "./identity";
 import { link } from "./rights";
 import { WireLog } from "./wire";
 
@@ -15,49 +16,13 @@ export const home = new URL(".", document.baseURI).href;
 /** The address of the connection. */
 export const address = url.href;
 
-const TOKEN = "holdfast.token";
-
-function kept(storage: () => Storage): string {
-  try {
-    return storage().getItem(TOKEN) ?? "";
-  } catch {
-    return ""; // storage is forbidden
-  }
-}
-
-/** The token that came from another device, which this browser keeps; "" means none. */
-export const handedToken = () => kept(() => localStorage);
-
-/** A token of this tab: that of a link, one that was pasted, or handed over; "" means none. */
-export const keptToken = (): string => link?.token || kept(() => sessionStorage) || handedToken();
-
-/** Uses this token from now on, in this tab; "" means none. */
-export function keepToken(token: string) {
-  if (token) sessionStorage.setItem(TOKEN, token);
-  else sessionStorage.removeItem(TOKEN);
-  location.reload();
-}
-
-/** Uses another device's token in this browser from now on; "" returns to its own. */
-export function keepHanded(token: string) {
-  sessionStorage.removeItem(TOKEN);
-  if (token) localStorage.setItem(TOKEN, token);
-  else localStorage.removeItem(TOKEN);
-  history.replaceState(null, "", location.pathname + location.search);
-  location.reload();
-}
-
-/** The token's subject, unverified: tabs with different ones share nothing. */
-function subjectOf(token: string): string {
-  try {
-    const [, claims = ""] = token.split(".");
-    return String(JSON.parse(atob(claims.replaceAll("-", "+").replaceAll("_", "/"))).sub);
-  } catch {
-    return token; // not a JWT: the gateway will say so
-  }
-}
-
 const token = keptToken();
+
+/** "" without a token.  Tabs with different ones share nothing. */
+export const user = link ? `link ${token}` : token ? subjectOf(token) : "";
+
+/** The client stores what it must remember under names that begin with this. */
+export const place = `${address} ${user}`;
 
 /** The lines of the inspector's connection, which it shares with nobody so that it sees
  * everything. */
@@ -69,7 +34,7 @@ export const gateway = connect(url, {
   client: { name: "holdfast-chat", version: "1" },
   diagnose, // the gateway that is down cannot serve it
   faults: new URLSearchParams(location.search).has("fault"),
-  ...(token && { token, user: link ? `link ${token}` : subjectOf(token) }),
+  ...(token && { token, user }),
 });
 
 // A link, and the code of another device, are for a page that begins anew.

@@ -21,6 +21,15 @@ export function write(storage: Storage, name: string, value: string) {
   }
 }
 
+/** Those that begin with this. */
+export function names(storage: Storage, prefix: string): string[] {
+  try {
+    return Object.keys(storage).filter((name) => name.startsWith(prefix));
+  } catch {
+    return [];
+  }
+}
+
 /** A text that survives a reload; "" means none. */
 export function useKept(name: string, storage: Storage = localStorage) {
   const [kept, setKept] = useState(() => ({ name, value: read(storage, name) }));

@@ -1,4 +1,4 @@
-/** page.ts -- the operator's settings for this page: name, mark, colour, and where people sign in. */
+/** page.ts -- the operator's settings for this page: name, mark, colour, and where people sign in and out. */
 
 import { useEffect, useState } from "react";
 
@@ -6,11 +6,13 @@ interface Page {
   name: string;
   /** An address of the web, or "" for none. */
   signIn: string;
+  /** Where a cookie of the operator's ends, or "" for nowhere. */
+  signOut: string;
   /** The address of a picture, or "" for the page's own mark. */
   mark: string;
 }
 
-const OWN: Page = { name: "Holdfast", signIn: "", mark: "" };
+const OWN: Page = { name: "Holdfast", signIn: "", signOut: "", mark: "" };
 
 function addressOf(text: unknown): string {
   if (typeof text !== "string" || text === "") return "";
@@ -34,13 +36,20 @@ function dress(accent: unknown, mark: string) {
 async function load(): Promise<Page> {
   const reply = await fetch("page.json");
   if (!reply.ok) return OWN;
-  const { name, sign_in_url, accent, mark } = await reply.json();
-  const page = { name: typeof name === "string" && name ? name : OWN.name, signIn: addressOf(sign_in_url), mark: addressOf(mark) };
+  const { name, sign_in_url, sign_out_url, accent, mark } = await reply.json();
+  const page = {
+    name: typeof name === "string" && name ? name : OWN.name,
+    signIn: addressOf(sign_in_url),
+    signOut: addressOf(sign_out_url),
+    mark: addressOf(mark),
+  };
   dress(accent, page.mark);
   return page;
 }
 
 const loading = load().catch(() => OWN);
+
+export const signOutAddress = async () => (await loading).signOut;
 
 /** The built-in values until the gateway has answered. */
 export function usePage(): Page {

@@ -43,8 +43,11 @@ export function timeAgo(ms: number, now = Date.now()): string {
   return ago.format(Math.round(s / 86_400), "day");
 }
 
+/** The names of `dayOf`, the newest first. */
+export const DAYS = ["Today", "Yesterday", "Last 7 days", "Last 30 days", "Older"] as const;
+
 /** Today, Yesterday, or how far back, for grouped lists. */
-export function dayOf(ms: number, now = Date.now()): string {
+export function dayOf(ms: number, now = Date.now()): (typeof DAYS)[number] {
   const days = Math.round((new Date(now).setHours(0, 0, 0, 0) - new Date(ms).setHours(0, 0, 0, 0)) / 86_400_000);
   if (days <= 0) return "Today";
   if (days === 1) return "Yesterday";

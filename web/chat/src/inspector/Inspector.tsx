@@ -11,6 +11,7 @@ import { Icon } from "../parts/Icon";
 import { LookButton } from "../parts/LookButton";
 import { Mark } from "../parts/Mark";
 import { SignIn } from "../parts/SignIn";
+import { SignedOut } from "../parts/WhyNot";
 import { Work } from "../parts/Work";
 import { usePage } from "../page";
 import { save as saveFile } from "../save";
@@ -33,21 +34,22 @@ const onHash = (listener: () => void) => {
   return () => removeEventListener("hashchange", listener);
 };
 
-/** The events of the task in the page's address as they arrive, each piece by itself. */
-function useStream(address: string): { recording: Recording | null; trouble: string } {
+/** The events of the task in the page's address as they arrive, each piece by itself; after a new sign-in they go on. */
+function useStream(address: string, isClosed: boolean): { recording: Recording | null; trouble: string } {
   const [, conversationId, taskId] = useMemo(() => ADDRESS.exec(address) ?? [], [address]);
   const recording = useMemo(() => (taskId ? new Recording() : null), [conversationId, taskId]);
   const [trouble, setTrouble] = useState("");
   useEffect(() => {
     setTrouble("");
-    if (!recording) return;
-    const events = gateway.task(conversationId!, taskId!).events({ exact: true });
+    if (!recording || isClosed) return;
+    const after = recording.events.at(-1)?.seq;
+    const events = gateway.task(conversationId!, taskId!).events({ exact: true, after });
     const read = async () => {
       for await (const event of events) recording.add(event);
     };
     read().catch((error) => setTrouble(error.message));
     return () => void events.return();
-  }, [recording, conversationId, taskId]);
+  }, [recording, conversationId, taskId, isClosed]);
   return { recording, trouble };
 }
 
@@ -56,7 +58,9 @@ export function Inspector() {
   const isConnection = address === CONNECTION;
   const streamAddress = useRef(address); // continues while the connection is shown
   if (!isConnection) streamAddress.current = address;
-  const stream = useStream(streamAddress.current);
+  const { state, error } = useWatched(gateway);
+  const isClosed = state === "closed" && error?.code === "unauthorized";
+  const stream = useStream(streamAddress.current, isClosed);
   const [file, setFile] = useState<{ name: string; recording: Recording } | null>(null);
   const [trouble, setTrouble] = useState("");
   useEffect(() => setFile(null), [streamAddress.current]);
@@ -64,8 +68,10 @@ export function Inspector() {
   useEffect(() => {
     document.title = `Stream inspector – ${name}`;
   }, [name]);
-  const { state, error } = useWatched(gateway);
-  const isSignedOut = state === "closed" && error?.code === "unauthorized";
+  const [signsIn, setSignsIn] = useState(false);
+  useEffect(() => {
+    if (!isClosed) setSignsIn(false);
+  }, [isClosed]);
 
   const open = async (chosen: File | undefined) => {
     if (!chosen) return;
@@ -77,7 +83,8 @@ export function Inspector() {
     }
   };
   const recording = file?.recording ?? stream.recording;
-  const told = trouble || (file ? "" : stream.trouble);
+  const told = trouble || (file || isClosed ? "" : stream.trouble);
+  const isSignedOut = isClosed && !file && (signsIn || !stream.recording?.length);
   return (
     <div
       id="inspector"
@@ -112,7 +119,10 @@ export function Inspector() {
             {told}
           </p>
         )}
-        {isConnection ? <Connection /> : isSignedOut && !file ? <SignIn /> : recording ? <Desk key={file?.name ?? address} recording={recording} /> : <Chooser />}
+        {isClosed && !isSignedOut && !file && !isConnection && (
+          <SignedOut signIn={() => setSignsIn(true)}>The stream is shown as far as it had come: save it to keep it.</SignedOut>
+        )}
+        {isConnection ? <Connection /> : isSignedOut ? <SignIn /> : recording ? <Desk key={file?.name ?? address} recording={recording} /> : <Chooser />}
       </main>
     </div>
   );

@@ -3,7 +3,8 @@
 import { MemoryStore } from "@holdfast/client";
 import { takeOver } from "@holdfast/client/sharing";
 import { useEffect, useState } from "react";
-import { address, gateway, keepHanded } from "../gateway";
+import { address, gateway } from "../gateway";
+import { keepHanded } from "../identity";
 import { usePage } from "../page";
 import { sentenceOf, type Wrong } from "../trouble";
 import { useWatched } from "../watch";

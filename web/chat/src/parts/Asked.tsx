@@ -22,6 +22,8 @@ interface Props {
 export function Asked({ turn, input, conversation, versions }: Props) {
   // Drawn at once, and not with the next frame: keys that follow are for what has the focus then.
   const isEdited = useSyncExternalStore(editing.subscribe, () => editing.key === turn.key);
+  const hasDraft = useSyncExternalStore(editing.subscribe, () => editing.draftOf(turn.key) !== "");
+  const editLabel = hasDraft ? "Go on editing" : "Edit and ask again";
   if (isEdited) return <Editor turn={turn} input={input} conversation={conversation} />;
   return (
     <>
@@ -33,8 +35,9 @@ export function Asked({ turn, input, conversation, versions }: Props) {
           <button
             type="button"
             className="quiet"
-            aria-label="Edit and ask again"
-            title="Edit and ask again"
+            data-draft={hasDraft || undefined}
+            aria-label={editLabel}
+            title={editLabel}
             ref={(pencil) => void (pencil && editing.takesFocus(turn.key) && pencil.focus())}
             onClick={() => editing.begin(turn.key)}
           >
@@ -63,7 +66,11 @@ export function Question({ input, files, conversationId }: { input: string; file
 }
 
 function Editor({ turn, input, conversation }: Omit<Props, "versions">) {
-  const [text, setText] = useState(input);
+  const [text, setText] = useState(() => editing.draftOf(turn.key) || input);
+  const change = (typed: string) => {
+    setText(typed);
+    editing.keepDraft(turn.key, typed === input ? "" : typed);
+  };
   useEffect(() => () => editing.drop(turn.key), [turn.key]);
   const ask = () => {
     if (text.trim() === "" || editing.key !== turn.key) return; // it was asked, and is still drawn
@@ -83,7 +90,14 @@ function Editor({ turn, input, conversation }: Omit<Props, "versions">) {
         event.stopPropagation();
       }}
     >
-      <TextareaAutosize aria-label="Question" autoFocus maxRows={12} value={text} onChange={(event) => setText(event.target.value)} />
+      <TextareaAutosize
+        aria-label="Question"
+        autoFocus
+        onFocus={({ currentTarget: field }) => field.setSelectionRange(field.value.length, field.value.length)}
+        maxRows={12}
+        value={text}
+        onChange={(event) => change(event.target.value)}
+      />
       <div className="actions">
         <button type="button" className="quiet" onClick={() => editing.leave()}>
           Cancel

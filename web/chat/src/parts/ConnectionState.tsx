@@ -1,7 +1,7 @@
 /** ConnectionState.tsx -- the state of the connection, and a button to hurry it. */
 
 import type { Task } from "@holdfast/client";
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { backlogOf } from "../behind";
 import { gateway } from "../gateway";
 import type { Wrong } from "../trouble";
@@ -10,8 +10,17 @@ import { number, plural } from "../words";
 
 type Shown = "connecting" | "live" | "waiting" | "offline" | "closed" | "catching-up";
 
+/** Attempts in a row are one wait: the line that tells it does not change with each of them. */
+function useSteady({ state, trouble }: typeof gateway) {
+  const shown = useRef(state);
+  const isFurther = state === "connecting" && trouble !== null && /^(waiting|offline)$/.test(shown.current);
+  if (!isFurther) shown.current = state;
+  return shown.current;
+}
+
 export function ConnectionState({ tasks }: { tasks: readonly Task[] }) {
-  const { state, retryAt, error, outbox } = useWatched(gateway);
+  const { retryAt, error, outbox } = useWatched(gateway);
+  const state = useSteady(gateway);
   const seconds = useSecondsUntil(retryAt, state === "waiting" || state === "offline");
   const backlog = backlogOf(tasks);
   const waiting = outbox.filter((one) => one.state !== "failed").length;
@@ -28,7 +37,7 @@ export function ConnectionState({ tasks }: { tasks: readonly Task[] }) {
   // Texts that change every second are shown, but not read out.
   const details: string[] = [];
   if (backlog) details.push(`${number(backlog.told)} of ${number(backlog.of)}`);
-  if (shown === "waiting") details.push(`in ${seconds} s`);
+  if (shown === "waiting") details.push(seconds > 0 ? `in ${seconds} s` : "now");
   if (state !== "live" && waiting > 0) {
     details.push(`${shown === "waiting" ? "· " : "with "}${plural(waiting, "message")} waiting`);
   }

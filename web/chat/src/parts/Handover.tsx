@@ -2,7 +2,9 @@
 
 import { handover, linkTo } from "@holdfast/client/sharing";
 import { useEffect, useRef, useState } from "react";
-import { gateway, handedToken, home, keepHanded } from "../gateway";
+import { gateway, home } from "../gateway";
+import { handedToken } from "../identity";
+import { signOut } from "../signout";
 import { sentenceOf, type Wrong } from "../trouble";
 import { CopyButton } from "./CopyButton";
 import { Code } from "./Code";
@@ -23,7 +25,7 @@ export function Handover({ isOpen, close }: Props) {
       {isOpen && <Offer />}
       <div className="row end">
         {handedToken() !== "" && (
-          <button type="button" className="quiet" onClick={() => keepHanded("")}>
+          <button type="button" className="quiet" onClick={() => void signOut()}>
             Leave on this device
           </button>
         )}

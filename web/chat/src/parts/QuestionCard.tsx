@@ -3,7 +3,7 @@
 import type { HoldfastError, Question, Task } from "@holdfast/client";
 import { useEffect, useState, type FormEvent } from "react";
 import { Markdown } from "../markdown/Markdown";
-import { may } from "../rights";
+import { link, may } from "../rights";
 import { sentenceOf } from "../trouble";
 import { plainly, pretty, weekday } from "../words";
 import { Icon } from "./Icon";
@@ -32,6 +32,14 @@ function choicesOf(question: Question): Choice[] {
   return choices.filter((choice) => choice !== false);
 }
 
+const ALLOWANCE = "once conversation reject"; // the options of the gateway's own approvals
+
+/** The choices to show: a visitor decides about this call, and not about those to come. */
+export function offeredTo(visitor: boolean, choices: readonly Choice[]): Choice[] {
+  const isAllowance = choices.map(({ id }) => id).join(" ") === ALLOWANCE;
+  return choices.filter(({ id }) => !(visitor && isAllowance && id === "conversation"));
+}
+
 function outcomeOf(question: Question): string {
   const { kind, answer } = question;
   if (answer === null || answer === undefined) return "Not answered";
@@ -58,7 +66,7 @@ export function QuestionCard({ question, task }: { question: Question; task: Tas
     }
   };
   const shown = promptOf(question);
-  const choices = choicesOf(question);
+  const choices = offeredTo(link !== null, choicesOf(question));
   const asks = open && may("answer");
   return (
     <section className={`question card ${open ? "open" : ""}`} data-input-id={input_id} aria-label={`Question: ${plainly(question.prompt ?? "").slice(0, 80)}`}>

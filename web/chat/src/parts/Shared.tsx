@@ -1,6 +1,6 @@
 /** Shared.tsx -- a conversation that somebody shared, by its link: read live, and more where the link allows it. */
 
-import { useEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useRef, useState } from "react";
 import { useAgent } from "../agent";
 import { editing } from "../editing";
 import { attachmentsOf } from "../files";
@@ -11,6 +11,7 @@ import { useWatched } from "../watch";
 import { Announcer } from "./Announcer";
 import { Composer, type Field, type Wish } from "./Composer";
 import { ConnectionState } from "./ConnectionState";
+import { DropZone } from "./DropZone";
 import { LookButton } from "./LookButton";
 import { Mark } from "./Mark";
 import { runningIn } from "./running";
@@ -66,6 +67,13 @@ function Room({ link }: { link: Link }) {
   const running = may("cancel") ? runningIn(conversation) : undefined;
   const ask = ({ message, agent, background }: Wish) =>
     void conversation.ask(message, { agent, background: background || undefined, when_busy: "enqueue" });
+  const take = useCallback(
+    (files: Iterable<File>) => {
+      attachmentsOf(link.conversationId).add(files);
+      field.current?.focus();
+    },
+    [link],
+  );
   return (
     <div id="page" data-shared>
       <main>
@@ -79,6 +87,7 @@ function Room({ link }: { link: Link }) {
           <LookButton />
         </header>
         <WhyNot />
+        <DropZone take={may("ask") ? take : null} />
         <Thread conversation={conversation} ask={(message) => ask({ message, agent, background: false })} edit={(text) => field.current?.put(text)} />
         {may("ask") && (
           <Composer

@@ -2,18 +2,20 @@
 
 import type { ConversationSummary, Outgoing } from "@holdfast/client";
 import { useEffect, useRef, useState } from "react";
+import { byDay } from "../days";
 import { takeIn } from "../export";
 import { gateway } from "../gateway";
 import { usePage } from "../page";
 import { goTo } from "../route";
 import { sentenceOf, type Wrong } from "../trouble";
 import { useWatched } from "../watch";
-import { dayOf, plural, timeAgo } from "../words";
+import { plural, timeAgo } from "../words";
 import { standsIn, type ShowMenu } from "./ConversationMenu";
 import { Icon } from "./Icon";
 import { LookButton } from "./LookButton";
 import { Mark } from "./Mark";
 import { SearchField, SearchResults, type Target } from "./Search";
+import { SignOut } from "./SignOut";
 
 interface Props {
   current: string | null;
@@ -61,19 +63,6 @@ export const inOrder = (items: readonly ConversationSummary[]): ConversationSumm
   ...items.filter(({ pinned, archived }) => pinned && !archived),
   ...items.filter(({ pinned, archived }) => !pinned && !archived),
 ];
-
-/** Keeps the given order: pinned ones, those of today, of yesterday … */
-function byDay(rows: readonly Row[]): { name: string; rows: Row[] }[] {
-  const pinned = rows.filter(({ isPinned }) => isPinned);
-  const groups: { name: string; rows: Row[] }[] = pinned.length > 0 ? [{ name: "Pinned", rows: pinned }] : [];
-  for (const row of rows) {
-    if (row.isPinned) continue;
-    const name = dayOf(row.at);
-    if (groups.at(-1)?.name !== name) groups.push({ name, rows: [] });
-    groups.at(-1)!.rows.push(row);
-  }
-  return groups;
-}
 
 interface RowProps {
   row: Row;
@@ -215,6 +204,7 @@ function List({ current, leave, showMenu }: Pick<Props, "current" | "leave" | "s
           <Icon name="archive" /> Archive
         </button>
         <TakeIn done={leave} />
+        <SignOut />
       </footer>
     </>
   );

@@ -1,8 +1,10 @@
 /** SignIn.tsx -- shown instead of a conversation while nobody is signed in. */
 
 import { useState, type FormEvent } from "react";
-import { gateway, keepToken, keptToken } from "../gateway";
+import { gateway } from "../gateway";
+import { keepToken, keptToken } from "../identity";
 import { usePage } from "../page";
+import { signOut } from "../signout";
 import { Mark } from "./Mark";
 
 export function SignIn() {
@@ -52,7 +54,7 @@ export function SignIn() {
           I have signed in: try again
         </button>
         {keptToken() && (
-          <button type="button" className="quiet" onClick={() => keepToken("")}>
+          <button type="button" className="quiet" onClick={() => void signOut()}>
             Forget the token
           </button>
         )}

@@ -65,7 +65,7 @@ function show(step: Step, { task, all, live, last, grows, grown, showAll }: Prop
     case "thinking":
       return <Thinking key={key} text={step.text} busy={live && step === last} />;
     case "calls":
-      return <ToolCards key={key} tools={step.calls} task={task!} />;
+      return <ToolCards key={key} tools={step.calls} from={step.from} task={task!} />;
     case "children": {
       const tasks = childrenOf(task!.id, all).filter(({ id }) => step.ids.includes(id));
       return <TaskList key={key} tasks={tasks} all={all} />;

@@ -57,12 +57,13 @@ const isAsked = (tool: ToolCall, questions: readonly Question[]) =>
   tool.output === undefined &&
   questions.some((one) => one.open && one.tool === tool.name && pretty(one.arguments) === pretty(tool.arguments));
 
-export function ToolCards({ tools, task }: { tools: readonly ToolCall[]; task: Task }) {
+/** `from`: how many calls before these are not shown; a card stays the same one while others before it go. */
+export function ToolCards({ tools, from, task }: { tools: readonly ToolCall[]; from: number; task: Task }) {
   const { questions } = task.transcript;
   return (
     <div className="cards">
       {tools.map((tool, at) => (
-        <ToolCard key={at} tool={tool} live={task.live} asked={isAsked(tool, questions)} />
+        <ToolCard key={from + at} tool={tool} live={task.live} asked={isAsked(tool, questions)} />
       ))}
     </div>
   );

@@ -18,19 +18,20 @@ const sentences: Partial<Record<Cause, () => string>> = {
   path: () => "Something else answers where the gateway should be.",
 };
 
-/** `signIn`: opens what signs in again, where the conversation is still shown. */
-export function WhyNot({ signIn }: { signIn?: (() => void) | undefined }) {
+/** Stands above what is still shown after the token has ended; `signIn` opens what signs in again. */
+export function SignedOut({ signIn, children }: { signIn(): void; children: string }) {
+  return (
+    <p id="why-not" role="status">
+      You are signed out. {children}{" "}
+      <button type="button" className="quiet" onClick={signIn}>
+        Sign in
+      </button>
+    </p>
+  );
+}
+
+export function WhyNot() {
   const { state, trouble } = useWatched(gateway);
-  if (signIn) {
-    return (
-      <p id="why-not" role="status">
-        You are signed out. What you write is kept, and sent when you are back.{" "}
-        <button type="button" className="quiet" onClick={signIn}>
-          Sign in
-        </button>
-      </p>
-    );
-  }
   const sentence = state === "live" || !trouble ? undefined : sentences[trouble.cause]?.();
   if (!sentence) return null;
   return (

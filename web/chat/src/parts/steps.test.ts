@@ -67,6 +67,24 @@ test("keys stay while a task goes on, and are no two's", () => {
   }
 });
 
+test("calls keep their group and their number while older ones are hidden, in one group or in many", () => {
+  for (const between of [1, 7, 100]) {
+    const parts = Array.from({ length: 60 }, (_, n) => (n % between === 0 ? [text(`${n}.`)] : []).concat(call(`c${n}`))).flat();
+    const places = new Map<string, string>();
+    for (let n = 1; n <= parts.length; n++) {
+      const shown = stepsOf(parts.slice(0, n), false).flatMap((step) =>
+        step.type === "calls" ? step.calls.map(({ name }, at) => [name, `${step.key} ${step.from + at}`]) : [],
+      );
+      expect(shown.length).toBeLessThanOrEqual(20);
+      for (const [name, place] of shown) {
+        expect(place).toBe(places.get(name!) ?? place);
+        places.set(name!, place!);
+      }
+    }
+    expect(places.size).toBe(60);
+  }
+});
+
 test("a thought keeps its key while older ones are hidden with their calls", () => {
   const parts = Array.from({ length: 40 }, (_, n) => [thought(`t${n}`), call(), text(`${n}`)]).flat();
   const keys = new Map<string, string>();

@@ -12,7 +12,8 @@ type Of<T extends Part["type"]> = Extract<Part, { type: T }>;
 export type Step =
   /** The n-th of its type. */
   | { key: string; type: "text" | "thinking"; n: number; text: string }
-  | { key: string; type: "calls"; calls: ToolCall[] }
+  /** Consecutive ones; `from` of them, the oldest, are not shown. */
+  | { key: string; type: "calls"; calls: ToolCall[]; from: number }
   | { key: string; type: "children"; ids: string[] }
   | { key: string; type: "question"; question: Question }
   | { key: string; type: "files"; files: Of<"file">["file"][] }
@@ -24,23 +25,30 @@ export type Step =
 /** The parts as steps; keys stay the same while a task continues. */
 export function stepsOf(parts: readonly Part[], all: boolean): Step[] {
   const calls = parts.reduce((n, { type }) => n + Number(type === "tool"), 0);
-  const hidden = all ? 0 : Math.max(0, calls - CALLS);
   const steps: Step[] = [];
   const said = { text: 0, thinking: 0 };
-  let seen = 0; // calls
-  let isTold = false; // that some are hidden
-  for (const part of whole(parts)) {
-    const { type } = part;
-    const isHidden = seen < hidden && (type === "tool" || type === "thinking");
-    if (isHidden && !isTold) {
-      steps.push({ key: "earlier", type: "earlier", count: hidden });
-      isTold = true;
+  for (const part of whole(parts)) put(steps, part, said);
+  return all || calls <= CALLS ? steps : withoutOldest(steps, calls - CALLS);
+}
+
+/** The steps without so many of the oldest calls, and without the thoughts among them. */
+function withoutOldest(steps: readonly Step[], count: number): Step[] {
+  const shown: Step[] = [];
+  let left = count;
+  let isTold = false; // that some are not shown
+  for (const step of steps) {
+    if (left === 0 || (step.type !== "calls" && step.type !== "thinking")) {
+      shown.push(step);
+      continue;
     }
-    if (!isHidden) put(steps, part, said);
-    else if (type === "thinking") said.thinking++; // those that are shown keep their keys
-    if (type === "tool") seen++;
+    if (!isTold) shown.push({ key: "earlier", type: "earlier", count });
+    isTold = true;
+    if (step.type !== "calls") continue;
+    const from = Math.min(left, step.calls.length);
+    left -= from;
+    if (from < step.calls.length) shown.push({ ...step, calls: step.calls.slice(from), from });
   }
-  return steps;
+  return shown;
 }
 
 const TEXTS = 16; // of a stretch
@@ -69,7 +77,7 @@ const isEach = (one: readonly unknown[], other: readonly unknown[]) =>
 /** Both are the same settled step, of the same parts. */
 export function isSame(one: Step, other: Step): boolean {
   if (one.key !== other.key) return false;
-  if (one.type === "calls" && other.type === "calls") return isEach(one.calls, other.calls);
+  if (one.type === "calls" && other.type === "calls") return one.from === other.from && isEach(one.calls, other.calls);
   if (one.type === "files" && other.type === "files") return isEach(one.files, other.files);
   if ("text" in one && "text" in other) return one.text === other.text;
   if (one.type === "message" && other.type === "message") return one.message === other.message;
@@ -89,7 +97,7 @@ function put(steps: Step[], part: Part, said: { text: number; thinking: number }
   switch (part.type) {
     case "tool":
       if (last?.type === "calls") return last.calls.push(part.tool);
-      return steps.push({ key, type: "calls", calls: [part.tool] });
+      return steps.push({ key, type: "calls", calls: [part.tool], from: 0 });
     case "child":
       if (last?.type === "children") return last.ids.push(part.child.task_id);
       return steps.push({ key, type: "children", ids: [part.child.task_id] });

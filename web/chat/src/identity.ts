@@ -1,0 +1,78 @@
+/**
+ * identity.ts -- whose page this is: a token that was pasted here, that a link brought, or another device.  Whoever
+ * signs out is signed out in every tab: those that are open are told, those that are opened again look.
+ */
+
+import { names, read, write } from "./kept";
+import { link } from "./rights";
+
+const TOKEN = "holdfast.token";
+const SINCE = "holdfast.token.since"; // when it was pasted
+const OUT = "holdfast.signed-out."; // by user, when
+
+/** The token that came from another device, which this browser keeps; "" means none. */
+export const handedToken = () => read(localStorage, TOKEN);
+
+/** A token of this tab: that of a link, one that was pasted, or handed over; "" means none. */
+export const keptToken = (): string => link?.token || read(sessionStorage, TOKEN) || handedToken();
+
+/** Uses this token from now on, in this tab. */
+export function keepToken(token: string) {
+  write(sessionStorage, TOKEN, token);
+  write(sessionStorage, SINCE, String(Date.now()));
+  location.reload();
+}
+
+/** Uses another device's token in this browser from now on. */
+export function keepHanded(token: string) {
+  write(sessionStorage, TOKEN, "");
+  write(localStorage, TOKEN, token);
+  history.replaceState(null, "", location.pathname + location.search);
+  location.reload();
+}
+
+/** The token's subject, unverified: tabs with different ones share nothing. */
+export function subjectOf(token: string): string {
+  try {
+    const [, claims = ""] = token.split(".");
+    return String(JSON.parse(atob(claims.replaceAll("-", "+").replaceAll("_", "/"))).sub);
+  } catch {
+    return token; // not a JWT: the gateway will say so
+  }
+}
+
+/** FNV-1a: the next person at this computer need not read who was here. */
+function markOf(user: string): string {
+  let hash = 0x811c9dc5;
+  for (const sign of user) hash = Math.imul(hash ^ sign.codePointAt(0)!, 0x01000193);
+  return OUT + (hash >>> 0).toString(36);
+}
+
+/** Forgets all that this tab remembers, the token among it. */
+function forget() {
+  for (const name of names(sessionStorage, "holdfast.")) write(sessionStorage, name, "");
+}
+
+/** Forgets this user in this tab, and has the others do it. */
+export function forgetEverywhere(user: string) {
+  forget();
+  if (subjectOf(handedToken()) === user) write(localStorage, TOKEN, "");
+  write(localStorage, markOf(user), String(Date.now()));
+}
+
+/** Calls back when another tab signs this user out. */
+export function onSignOut(user: () => string, told: () => void) {
+  addEventListener("storage", ({ key, newValue }) => {
+    if (key !== markOf(user()) || newValue === null) return;
+    forget();
+    told();
+  });
+}
+
+/** A tab that was closed, or asleep, while its user signed out is opened again. */
+function lookBack() {
+  const token = read(sessionStorage, TOKEN);
+  if (token === "") return;
+  if (Number(read(localStorage, markOf(subjectOf(token)))) > Number(read(sessionStorage, SINCE))) forget();
+}
+if (!link) lookBack();
