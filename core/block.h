@@ -16,6 +16,7 @@
 
 struct block {
     uint32_t len;
+    bool is_summed; /* its store has compared a checksum of all of this with what it wrote */
     int64_t task_key;
     uint64_t first, last;
     void (*give_back)(
