@@ -16,7 +16,8 @@
 
 struct block {
     uint32_t len;
-    uint32_t seen; /* of one that is on its way to the store: bytes that were committed before */
+    uint32_t seen;  /* of one that is on its way to the store: bytes that were committed before */
+    bool is_summed; /* its store has compared a checksum of all of this with what it wrote */
     int64_t task_key;
     uint64_t first, last;
     void (*give_back)(

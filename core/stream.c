@@ -43,10 +43,22 @@ void stream_set(struct stream *s, uint64_t first, uint64_t head, bool ended)
     s->ended = ended;
 }
 
+/* A checksum is of all lines, as they were written: then the ends tell that it is the right block. */
+static bool has_its_lines(const struct block *b)
+{
+    struct str lines = {b->bytes, b->len}, last = event_last_line(lines);
+    const char *newline = b->is_summed ? memchr(lines.p, '\n', lines.n) : NULL;
+    if (!newline)
+        return event_lines_are(lines, b->first, b->last);
+    return event_lines_are((struct str){lines.p, (size_t)(newline + 1 - lines.p)}, b->first,
+                           b->first) &&
+           event_lines_are(last, b->last, b->last);
+}
+
 bool stream_owns(const struct stream *s, const struct block *b)
 {
     uint64_t own = s->sealing ? s->sealing->first : s->tail_first;
-    return b->last < own && event_lines_are((struct str){b->bytes, b->len}, b->first, b->last) &&
+    return b->last < own && has_its_lines(b) &&
            memcmp(b->bytes + sizeof(EVENT_PREFIX) - 1, s->task_id, TASK_ID_LEN) == 0;
 }
 

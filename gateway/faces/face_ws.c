@@ -6,6 +6,7 @@
 #include "gateway/auth/auth.h"
 #include "gateway/faces/face_http.h"
 #include "gateway/front/address.h"
+#include "gateway/front/frame.h"
 #include "gateway/front/http.h"
 #include "proto/link.h"
 
@@ -39,31 +40,10 @@ struct channel {
 
 static void channel_go_on(struct channel *ch, enum face_next next);
 
-/* --- frames (RFC 6455 5.2) -------------------------------------------------------------------- */
-
-static void put_frame(struct buf *out, struct str text)
-{
-    unsigned char head[10] = {0x81};
-    size_t n = 2;
-    if (text.n < 126) {
-        head[1] = (unsigned char)text.n;
-    } else if (text.n <= 0xFFFF) {
-        head[1] = 126;
-        n = 4;
-    } else {
-        head[1] = 127;
-        n = 10;
-    }
-    for (size_t i = n, left = text.n; n > 2 && i > 2; i--, left >>= 8)
-        head[i - 1] = (unsigned char)left;
-    buf_put(out, head, n);
-    buf_putstr(out, text);
-}
-
 static void say(struct face_ws *ws, struct buf *json)
 {
     if (json->len) {
-        put_frame(&ws->frames, buf_str(json));
+        frame_put(&ws->frames, buf_str(json));
         session_wake(&ws->conn->session);
     }
     buf_done(json);
@@ -240,7 +220,7 @@ static void put_stream_message(void *arg, const char *name, struct str json)
         return;
     buf_clear(&t->json);
     ch->ws->ops->put_message(&t->json, ch->id, n, json);
-    put_frame(t->out, buf_str(&t->json));
+    frame_put(t->out, buf_str(&t->json));
 }
 
 static bool is_told(const struct channel *ch)
@@ -293,7 +273,7 @@ static bool end_if_through(struct channel *ch, struct buf *out)
     else
         return false;
     if (json.len)
-        put_frame(out, buf_str(&json));
+        frame_put(out, buf_str(&json));
     buf_done(&json);
     if (closes)
         session_close(&ch->ws->conn->session, ch->session.close_code);

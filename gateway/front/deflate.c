@@ -6,6 +6,7 @@
 
 #include "gateway/base/fault.h"
 #include "gateway/base/header_list.h"
+#include "gateway/front/frame.h"
 #include "proto/limits.h"
 
 #define MIN_BITS 9 /* zlib has no raw windows of 8 */
@@ -15,7 +16,6 @@
 #define PAST_BYTES 512  /* of a message's end: lines are alike, and most are shorter */
 #define N_PAST 4096     /* a power of 2 */
 #define LEVEL 1
-#define HEADER_MOST 10
 #define FLUSH_BYTES 4 /* 00 00 ff ff: the end of every flush, not sent (RFC 7692 section 7.2.1) */
 
 /* The end of a message that was compressed, for some connection. */
@@ -31,7 +31,7 @@ struct deflate {
     bool has_in, has_out[MAX_BITS + 1];
     size_t blocks;    /* of the current message, or of the last one */
     struct buf plain; /* the text of the last frame, when it is no longer than MAX_MESSAGE_OUT */
-    struct buf frame; /* HEADER_MOST bytes, then the payload */
+    struct buf frame; /* FRAME_HEAD_MOST bytes, then the payload */
     size_t at;        /* of the frame's header; its end: compressing was not worthwhile */
     struct deflate_terms terms;
     uint64_t before;   /* number of the last frame's dictionary; 0: it had none */
@@ -187,7 +187,7 @@ static size_t compress_text(struct deflate *d, unsigned bits, const struct past 
     if (past && deflateSetDictionary(z, (const Bytef *)past->text, (uInt)before) != Z_OK)
         return 0;
     buf_clear(&d->frame);
-    Bytef *payload = (Bytef *)buf_reserve(&d->frame, HEADER_MOST + text.n) + HEADER_MOST;
+    Bytef *payload = (Bytef *)buf_reserve(&d->frame, FRAME_HEAD_MOST + text.n) + FRAME_HEAD_MOST;
     z->next_in = (const Bytef *)text.p;
     z->avail_in = (uInt)text.n;
     z->next_out = payload;
@@ -197,18 +197,6 @@ static size_t compress_text(struct deflate *d, unsigned bits, const struct past 
     size_t n = text.n - z->avail_out - FLUSH_BYTES;
     ASSERT(memcmp(payload + n, "\x00\x00\xff\xff", FLUSH_BYTES) == 0);
     return n;
-}
-
-/* Before the payload: FIN, RSV1 ("compressed") and the opcode of text (RFC 6455 section 5.2). */
-static size_t put_header(char *frame, size_t n)
-{
-    size_t bytes = n < 126 ? 0 : n <= UINT16_MAX ? 2 : 8;
-    size_t at = HEADER_MOST - 2 - bytes;
-    frame[at] = (char)0xc1;
-    frame[at + 1] = (char)(bytes == 0 ? n : bytes == 2 ? 126 : 127);
-    for (size_t i = 0; i < bytes; i++)
-        frame[at + 2 + i] = (char)(n >> (8 * (bytes - 1 - i)));
-    return at;
 }
 
 /* The message of that number, while its text is kept. */
@@ -241,8 +229,8 @@ static void frame_make(struct deflate *d, struct deflate_terms terms, const stru
     size_t n = compress_text(d, terms.bits, past, text);
     d->terms = terms;
     d->before = past ? past->number : 0;
-    d->frame.len = HEADER_MOST + n;
-    d->at = n ? put_header(d->frame.bytes, n) : d->frame.len;
+    d->frame.len = FRAME_HEAD_MOST + n;
+    d->at = n ? frame_head(d->frame.bytes, FRAME_TEXT_COMPRESSED, n) : d->frame.len;
 }
 
 struct str deflate_frame(struct deflate *d, struct deflate_terms terms, uint64_t *last,

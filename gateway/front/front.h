@@ -102,6 +102,7 @@ struct front {
     uint32_t n_wsi; /* lws's own, of every kind */
     uint64_t next_conn;
     struct buf out;      /* LWS_PRE bytes, then the message under construction */
+    bool is_alone;       /* the connection that is flushed: no other has anything to say */
     struct buf lines;    /* scratch of event streams: what a session filled */
     struct audit *audit; /* for the operator's orders; NULL: none */
     uint64_t refusals[N_REFUSALS];

@@ -14,6 +14,7 @@
 #include "gateway/front/activation.h"
 #include "gateway/front/address.h"
 #include "gateway/front/proxied.h"
+#include "gateway/front/tcp.h"
 
 #define ACCEPTS_PER_TURN 64
 #define ACCEPT_AGAIN_MS 200
@@ -22,7 +23,9 @@
 /* A reader's kernel acknowledges in steps of some segments, which on loopback have 64 KiB: a reader
  * of 1 KiB/s would seem to take nothing for a minute.  Smaller ones are still sent many at once. */
 #define MAX_SEGMENT 4096
-#define SEND_BUFFER (64 * 1024) /* the kernel doubles it: bytes that wait there delay a pong */
+/* The kernel doubles it.  Bytes that wait there delay a pong, those on their way do not: of the
+ * first there may be fewer (tcp.h). */
+#define SEND_BUFFER (128 * 1024)
 
 static void on_accept_again(struct timer *timer);
 
@@ -66,6 +69,7 @@ void listener_take(struct front *f, int fd, const struct net_address *named)
         return;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    tcp_bound_unsent(fd);
     struct lws *wsi = lws_adopt_socket_vhost(f->vhost, fd); /* closes it on failure */
     if (wsi)
         lws_set_opaque_user_data(wsi, peer);

@@ -16,6 +16,13 @@
 /* Bytes that the peer's kernel has acknowledged so far; 0 when unknown. */
 uint64_t tcp_bytes_acked(int fd);
 
+/* The kernel takes so many bytes that it cannot send yet, and then up to a segment of its own (64
+ * KiB).  What is on its way does not count. */
+#define TCP_UNSENT_BYTES 65536
+void tcp_bound_unsent(int fd);
+/* Whether all that the kernel has taken is on its way; false when unknown. */
+bool tcp_has_sent(int fd);
+
 /* How long ago the last byte arrived, in ms; -1 when unknown. */
 msec_t tcp_silent_ms(int fd);
 

@@ -23,6 +23,7 @@
 #include "gateway/front/http.h"
 #include "gateway/front/incoming.h"
 #include "gateway/front/lws_quirks.h"
+#include "gateway/front/outgoing.h"
 #include "gateway/front/tcp.h"
 #include "gateway/front/tls.h"
 #include "proto/js.h"
@@ -296,36 +297,6 @@ void ws_cut(struct conn *c)
     deadline_now(c->wsi);
 }
 
-/* Only text is compressed. */
-static void write_message(struct conn *c, struct buf *out, enum ws_form as)
-{
-    static const enum lws_write_protocol forms[] = {
-        [WS_TEXT] = LWS_WRITE_TEXT, [WS_BINARY] = LWS_WRITE_BINARY, [WS_FRAMES] = LWS_WRITE_RAW};
-    struct front *f = c->front;
-    struct str message = {out->bytes + LWS_PRE, out->len - LWS_PRE}, frame = STR_NULL;
-    if (c->deflate.bits && as == WS_TEXT)
-        frame = deflate_frame(f->deflate, c->deflate, &c->deflated, message);
-    struct str sent = frame.p ? frame : message;
-    f->bytes_out += sent.n;
-    if (FAULT(SEND) ||
-        lws_write(c->wsi, (unsigned char *)sent.p, sent.n, frame.p ? LWS_WRITE_RAW : forms[as]) < 0)
-        ws_cut(c); /* after a failed write nothing may follow: there would be a gap */
-}
-
-static void send_next(struct conn *c)
-{
-    struct buf *out = &c->front->out;
-    enum ws_form as = WS_TEXT;
-    out->len = LWS_PRE;
-    if (c->kind ? c->kind->fill(c, out, &as) : session_fill(&c->session, out, MAX_MESSAGE_OUT))
-        write_message(c, out, as);
-}
-
-static bool has_output(const struct conn *c)
-{
-    return c->kind ? c->kind->has_output(c) : session_has_output(&c->session);
-}
-
 static bool must_wait(const struct conn *c)
 {
     return lws_partial_buffered(c->wsi) || lws_quirk_goes_first(c->wsi);
@@ -350,7 +321,7 @@ static bool is_waited_for(struct conn *c, bool pending)
 {
     enum close_code code = c->session.close_code;
     bool takes = !pending || (code != CLOSE_SLOW && code != CLOSE_SILENT);
-    if (!has_output(c) || !takes)
+    if (!outgoing_is_due(c) || !takes)
         return false;
     if (pending && !c->lingers)
         deadline_set(c->wsi, CLOSE_WAIT_S);
@@ -370,7 +341,7 @@ static void flush(struct session *session)
         ping(c);
     bool pending = must_wait(c);
     if (!pending) {
-        send_next(c);
+        outgoing_write(c);
         if (c->state != CONN_OPEN)
             return;
         pending = must_wait(c);
@@ -380,13 +351,14 @@ static void flush(struct session *session)
         closing_say(c);
     else if (pending)
         block(c);
-    else if (has_output(c))
+    else if (outgoing_is_due(c))
         session_wake(session);
 }
 
 static void flush_once(struct front *f)
 {
     struct list now, *node;
+    f->is_alone = list_is_single(&f->hub->woken);
     list_init(&now);
     list_splice(&now, &f->hub->woken);
     while ((node = list_pop(&now)) != NULL) {
@@ -528,7 +500,7 @@ void ws_close_all(struct front *f, enum close_code code)
 static int peer_closes(struct conn *c, const unsigned char *payload, size_t len)
 {
     if (c->state == CONN_OPEN && !lws_partial_buffered(c->wsi))
-        send_next(c);
+        outgoing_write(c);
     return closing_answer(c, payload, len);
 }
 

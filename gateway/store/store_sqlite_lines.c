@@ -95,6 +95,7 @@ static int read_block(struct sql_reader *r, sqlite3_blob **blob, const struct qu
         block_free(b);
         return STORE_CORRUPT;
     }
+    b->is_summed = true;
     *ret = b;
     return STORE_OK;
 }

@@ -108,6 +108,7 @@ static void test_blocks_side_by_side_come_in_few_reads(void **state)
     unsigned before = disk.reads;
     assert_int_equal(ask_blocks(f, 1, 0), STORE_OK);
     assert_int_equal(f->answer.n_blocks, 8);
+    assert_true(f->answer.blocks[7]->is_summed); /* nobody looks at each line again */
     assert_true(pages_of(&f->answer) > 32);
     assert_true((disk.reads - before) * 2 < pages_of(&f->answer));
     assert_blocks(f, 1, 8);

@@ -1,6 +1,7 @@
 """Slow and frozen readers, and replays far larger than memory (F11, F41, F43, F08)."""
 
 import json
+import pathlib
 import re
 import statistics
 import threading
@@ -230,6 +231,26 @@ def test_pings_are_answered_during_a_slow_replay(gateway, large):  # F43
                     when = [answered[later, kind] for later in asked
                             if int(later[1:]) >= int(key[1:]) and (later, kind) in answered]
                     assert when and min(when) - at < 3, (key, kind, asked, answered)
+
+
+def unsent_bytes(gateway, wire):
+    """Bytes that the kernel holds for this client and could not deliver."""
+    ends = [f":{port:04X}" for port in (gateway.port, wire.sock.getsockname()[1])]
+    for line in pathlib.Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+        local, remote, _, queues = line.split()[1:5]
+        if [local[-5:], remote[-5:]] == ends:
+            return int(queues.split(":")[0], 16)
+    raise AssertionError("no such connection")
+
+
+def test_pong_waits_for_no_more_than_128_kib_in_the_kernel(gateway, large):  # F43
+    """However many more may be on their way to a reader that takes them."""
+    with Wire(gateway, rcvbuf=4096) as wire:
+        welcome_and_resume(wire, large.token, large.large)
+        seen = [0, 0]
+        wait_until(lambda: seen.append(unsent_bytes(gateway, wire)) or (seen[-1] > 32768 and seen[-1] == seen[-3]),
+                   "a full socket")
+        assert seen[-1] <= 131072
 
 
 def test_ten_thousand_pings_without_reading_are_bounded(gateway):  # F43

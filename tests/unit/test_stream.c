@@ -358,6 +358,36 @@ static void test_stream_does_not_own_a_block_of_what_it_still_has(void **state)
     stream_free(s);
 }
 
+/* A checksum vouches for the lines between the ends of a block; without one each is looked at.  The
+ * ends are looked at always: another block may be sound as well. */
+static void test_stream_looks_at_each_line_that_has_no_checksum(void **state)
+{
+    (void)state;
+    struct buf all = {0};
+    struct stream *s = stream_new(STR("a"), STR("c"), STR(TASK), 1);
+    stream_set(s, 1, 20, true);
+    for (uint64_t seq = 5; seq < 12; seq++)
+        event_line(&all, TASK, seq == 8 ? 9 : seq, 1000, EVENT_TOKEN, STR("{}"));
+    struct lines wrong = {5, 11, buf_str(&all)};
+    struct block *b = copy_of(1, &wrong);
+    assert_false(stream_owns(s, b));
+    b->is_summed = true;
+    assert_true(stream_owns(s, b));
+    b->first = 4;
+    assert_false(stream_owns(s, b));
+    b->first = 5;
+    b->last = 12;
+    assert_false(stream_owns(s, b));
+    b->last = 11;
+    b->len--;
+    assert_false(stream_owns(s, b));
+    b->len = 0;
+    assert_false(stream_owns(s, b));
+    block_free(b);
+    buf_done(&all);
+    stream_free(s);
+}
+
 /* Each block of a long run has whole lines, as many as there is room for; one that is longer is
  * alone. */
 static void test_stream_long_run_becomes_blocks_of_whole_lines(void **state)
@@ -399,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_stream_long_replay_keeps_to_its_share_of_the_cache),
         cmocka_unit_test(test_stream_silent_one_keeps_no_room_for_a_tail),
         cmocka_unit_test(test_stream_does_not_own_a_block_of_what_it_still_has),
+        cmocka_unit_test(test_stream_looks_at_each_line_that_has_no_checksum),
         cmocka_unit_test(test_stream_long_run_becomes_blocks_of_whole_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
