@@ -364,7 +364,7 @@ static void test_stream_looks_at_each_line_that_has_no_checksum(void **state)
 {
     (void)state;
     struct buf all = {0};
-    struct stream *s = stream_new(STR("a"), STR("c"), STR(TASK), 1);
+    struct stream *s = stream_of("a", 1);
     stream_set(s, 1, 20, true);
     for (uint64_t seq = 5; seq < 12; seq++)
         event_line(&all, TASK, seq == 8 ? 9 : seq, 1000, EVENT_TOKEN, STR("{}"));
