@@ -42,7 +42,7 @@ static bool fill_frames(struct conn *c, struct buf *out)
     return out->len > begun;
 }
 
-static bool fill(struct conn *c, struct buf *out, enum ws_form *ret_as)
+static bool fill_message(struct conn *c, struct buf *out, enum ws_form *ret_as)
 {
     *ret_as = c->kind || c->deflate.bits ? WS_TEXT : WS_FRAMES;
     if (c->kind)
@@ -55,6 +55,6 @@ void outgoing_write(struct conn *c)
     struct buf *out = &c->front->out;
     enum ws_form as;
     out->len = LWS_PRE;
-    if (fill(c, out, &as))
+    if (fill_message(c, out, &as))
         write_message(c, out, as);
 }
