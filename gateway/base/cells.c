@@ -51,6 +51,8 @@ static bool open_range(void)
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (raw == MAP_FAILED)
         return false;
+    /* Many pages are never touched: those of buffers that are not used (front.c). */
+    (void)madvise(raw, RANGE_BYTES + SHEET_BYTES, MADV_NOHUGEPAGE);
     range = raw + -(uintptr_t)raw % SHEET_BYTES; /* a cell's sheet is found by its address */
     return true;
 }

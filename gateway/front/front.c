@@ -20,7 +20,9 @@
 #include "gateway/front/proxied.h"
 #include "gateway/front/ws.h"
 
-#define RX_BUFFER 256          /* a connection's for its life: there may be 100,000 */
+/* A connection's for its life, and there may be 100,000.  It is also how much is read at once; the
+ * buffer itself is only for control frames (4.1.6), so most of them are never touched. */
+#define RX_BUFFER 256
 #define WORKER_RX_BUFFER 16384 /* there are few, and they send much: one read is one turn */
 #define HEADER_BYTES 16384
 
