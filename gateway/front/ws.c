@@ -409,10 +409,12 @@ static void check_blocked(struct front *f)
     }
 }
 
-/* For proxies that count only data: an empty line, which every client skips. */
+/* For proxies that count only data: an empty line, which every client skips.  before: the last tick,
+ * 0 for none. */
 static void keep_alive(struct conn *c, msec_t now, msec_t before)
 {
-    bool is_due = (now - c->opened_ms) / KEEPALIVE_MS > (before - c->opened_ms) / KEEPALIVE_MS;
+    msec_t age = now - c->opened_ms, was = before > c->opened_ms ? before - c->opened_ms : 0;
+    bool is_due = age / KEEPALIVE_MS > was / KEEPALIVE_MS;
     if (!c->session.keepalive_data || !is_due || c->state != CONN_OPEN ||
         lws_partial_buffered(c->wsi))
         return;
