@@ -30,15 +30,17 @@ bool away_hello(struct session *s, struct str id)
         return false;
     }
     s->away_waits = true;
-    s->away_hello = id.p ? xstrdup(id) : NULL;
+    session_backlog(s)->away_hello = id.p ? xstrdup(id) : NULL;
     return true;
 }
 
 static void end_wait(struct session *s)
 {
     s->away_waits = false;
-    free(s->away_hello);
-    s->away_hello = NULL;
+    if (!s->backlog)
+        return;
+    free(s->backlog->away_hello);
+    s->backlog->away_hello = NULL;
 }
 
 void away_taken(struct session *s)
@@ -73,7 +75,7 @@ void away_put(struct session *s, struct str lines, uint8_t knows)
 {
     s->away_knows = knows;
     if (lines.n > 0)
-        session_put_reply(s, &s->replies, lines);
+        session_put_reply(s, lines);
     else
         session_wake(s);
 }
@@ -83,7 +85,7 @@ void away_lost(struct session *s, int close_code)
     s->away = NULL;
     if (s->away_waits) { /* it was not let in */
         session_drop_replies(s);
-        struct str id = str_of(s->away_hello);
+        struct str id = s->backlog ? str_of(s->backlog->away_hello) : STR_NULL;
         if (close_code == CLOSE_UNAUTHORIZED)
             session_push_error(s, ERR_UNAUTHORIZED, id, "revoked");
         else
@@ -95,11 +97,11 @@ void away_lost(struct session *s, int close_code)
 
 uint8_t session_knows(const struct session *s)
 {
-    if (s->away && !list_is_empty(&s->replies)) /* what it knows comes behind them */
+    if (s->away && session_n_replies(s) > 0) /* what it knows comes behind them */
         return (uint8_t)((s->away_knows | LINK_FOLLOWS) & ~(LINK_IS_TOLD | LINK_IS_THROUGH));
     if (s->away)
         return s->away_knows;
-    uint8_t watches = s->n_openings ? LINK_WATCHES : 0;
+    uint8_t watches = s->views && s->views->n_openings ? LINK_WATCHES : 0;
     if (list_is_empty(&s->subscriptions))
         return watches | LINK_IS_THROUGH;
     const struct cursor *c =

@@ -31,28 +31,73 @@ void session_init(struct session *s, struct hub *h, const struct session_ops *op
                           .timer.fire = session_on_timer};
     list_init(&s->subscriptions);
     list_init(&s->ready);
-    list_init(&s->openings);
-    list_init(&s->ready_openings);
-    list_init(&s->replies);
-    list_init(&s->urgent);
-    list_init(&s->requests);
     timer_arm(&h->clock, &s->timer, h->clock.now_ms + HELLO_DEADLINE_MS);
+}
+
+/* --- what comes and goes ---------------------------------------------------------------------- */
+
+struct backlog *session_backlog(struct session *s)
+{
+    if (s->backlog)
+        return s->backlog;
+    struct backlog *b = s->backlog = xcalloc(sizeof *b);
+    list_init(&b->replies);
+    list_init(&b->urgent);
+    list_init(&b->requests);
+    return b;
+}
+
+void session_settle(struct session *s)
+{
+    const struct backlog *b = s->backlog;
+    if (!b || b->n_replies || b->n_requests || b->call || b->hello || b->input.len || b->away_hello)
+        return;
+    free(s->backlog);
+    s->backlog = NULL;
+}
+
+struct views *session_views(struct session *s)
+{
+    if (s->views)
+        return s->views;
+    s->views = xcalloc(sizeof *s->views);
+    list_init(&s->views->openings);
+    list_init(&s->views->ready_openings);
+    return s->views;
+}
+
+size_t session_reply_bytes(const struct session *s)
+{
+    return s->backlog ? s->backlog->reply_bytes : 0;
+}
+
+uint32_t session_n_replies(const struct session *s)
+{
+    return s->backlog ? s->backlog->n_replies : 0;
+}
+
+uint32_t session_n_waiting(const struct session *s)
+{
+    return s->backlog ? s->backlog->n_replies + s->backlog->n_requests : 0;
 }
 
 /* --- limits and release ----------------------------------------------------------------------- */
 
-static void drop_replies(struct session *s, struct list *replies)
+static void drop_replies(struct backlog *b, struct list *replies)
 {
     struct list *node;
     while ((node = list_pop(replies)) != NULL) {
-        free(list_item(node, struct reply, node));
-        s->n_replies--;
+        struct reply *r = list_item(node, struct reply, node);
+        b->n_replies--;
+        b->reply_bytes -= r->len;
+        free(r);
     }
 }
 
 void session_drop_replies(struct session *s)
 {
-    drop_replies(s, &s->replies);
+    if (s->backlog)
+        drop_replies(s->backlog, &s->backlog->replies);
 }
 
 static void drop_pending(struct pending *p)
@@ -62,37 +107,57 @@ static void drop_pending(struct pending *p)
     free(p);
 }
 
+static void drop_requests(struct session *s)
+{
+    struct backlog *b = s->backlog;
+    struct list *node;
+    if (!b)
+        return;
+    while ((node = list_pop(&b->requests)) != NULL)
+        drop_pending(list_item(node, struct pending, node));
+    b->n_requests = 0;
+    if (b->call)
+        call_forget(b->call);
+    b->call = NULL;
+    session_forget_hello(s);
+    free(b->away_hello);
+    b->away_hello = NULL;
+    buf_done(&b->input);
+}
+
+static void drop_views(struct session *s)
+{
+    if (!s->views)
+        return;
+    list_each (it, &s->views->openings)
+        opening_end(list_item(it, struct opening, in_session));
+    free(s->views);
+    s->views = NULL;
+}
+
 /* Releases everything but the replies. */
 static void session_let_go(struct session *s)
 {
-    struct list *node;
     watching_drop(s);
     list_each (it, &s->subscriptions)
         subscription_end(list_item(it, struct subscription, in_session));
-    list_each (it, &s->openings)
-        opening_end(list_item(it, struct opening, in_session));
-    while ((node = list_pop(&s->requests)) != NULL)
-        drop_pending(list_item(node, struct pending, node));
-    s->n_requests = 0;
-    if (s->call)
-        call_forget(s->call);
-    s->call = NULL;
-    session_forget_hello(s);
+    drop_views(s);
+    drop_requests(s);
     if (s->away)
         s->hub->o.home->close(s->away);
     s->away = NULL;
     s->away_waits = false;
-    free(s->away_hello);
-    s->away_hello = NULL;
-    buf_done(&s->input);
     timer_disarm(&s->hub->clock, &s->timer);
 }
 
 void session_done(struct session *s)
 {
     session_let_go(s);
-    drop_replies(s, &s->replies);
-    drop_replies(s, &s->urgent);
+    if (s->backlog) {
+        drop_replies(s->backlog, &s->backlog->replies);
+        drop_replies(s->backlog, &s->backlog->urgent);
+        session_settle(s);
+    }
     list_remove(&s->woken);
     list_remove(&s->in_grant);
     rights_unref(s->rights);
@@ -111,15 +176,25 @@ void session_wake(struct session *s)
         list_push(&s->hub->woken, &s->woken);
 }
 
-void session_put_reply(struct session *s, struct list *where, struct str line)
+static void queue_line(struct session *s, struct list *where, struct str line)
 {
     struct reply *r = xalloc(sizeof *r + line.n);
     *r = (struct reply){.len = line.n};
     memcpy(r->line, line.p, line.n);
     list_push(where, &r->node);
-    s->n_replies++;
-    s->reply_bytes += line.n;
+    s->backlog->n_replies++;
+    s->backlog->reply_bytes += line.n;
     session_wake(s);
+}
+
+void session_put_reply(struct session *s, struct str line)
+{
+    queue_line(s, &session_backlog(s)->replies, line);
+}
+
+void session_put_urgent(struct session *s, struct str line)
+{
+    queue_line(s, &session_backlog(s)->urgent, line);
 }
 
 /* Nothing may come before welcome: a session that had none gets this after it. */
@@ -131,7 +206,7 @@ void session_say_goaway(struct session *s)
     buf_puts(&line, "{\"type\":\"goaway\"");
     js_put_int(&line, "retry_after_ms", GOAWAY_RETRY_MS);
     buf_putc(&line, '}');
-    session_put_reply(s, &s->replies, buf_str(&line));
+    session_put_reply(s, buf_str(&line));
     buf_done(&line);
 }
 
@@ -149,7 +224,7 @@ void session_push_error(struct session *s, enum error e, struct str id, const ch
 {
     struct buf line = {0};
     error_line(&line, e, id, message, -1, -1);
-    session_put_reply(s, &s->replies, buf_str(&line));
+    session_put_reply(s, buf_str(&line));
     buf_done(&line);
 }
 
@@ -158,10 +233,10 @@ void session_push_error(struct session *s, enum error e, struct str id, const ch
 static void on_reply(void *arg, enum error error, struct str line)
 {
     struct session *s = arg;
-    s->call = NULL;
+    s->backlog->call = NULL;
     if (error == ERR_NOT_FOUND && s->resumes)
         s->lines.tokens -= 1; /* it is free only for own tasks */
-    session_put_reply(s, &s->replies, line);
+    session_put_reply(s, line);
     if (!s->running)
         session_run(s);
 }
@@ -169,14 +244,14 @@ static void on_reply(void *arg, enum error error, struct str line)
 static void request(struct session *s, struct request *req)
 {
     struct asker who = session_asker(s, s);
-    s->call = hub_request(s->hub, &who, req, on_reply, s);
+    s->backlog->call = hub_request(s->hub, &who, req, on_reply, s);
 }
 
 static void carry_out(struct session *s, struct pending *p)
 {
     s->resumes = !p->is_reply && p->req.verb == VERB_RESUME;
     if (p->is_reply)
-        session_put_reply(s, &s->replies, buf_str(&p->line));
+        session_put_reply(s, buf_str(&p->line));
     else if (p->req.verb == VERB_HELLO)
         session_hello(s, &p->req);
     else
@@ -189,12 +264,14 @@ static void session_take_lines(struct session *s, struct str message);
 /* One after the other: the next begins when the previous one has replied. */
 static void session_run(struct session *s)
 {
+    struct backlog *b = s->backlog;
     s->running = true;
-    while (!s->call && !s->hello && s->reply_bytes < MAX_REPLY && s->state != SESSION_CLOSING) {
-        struct list *node = list_pop(&s->requests);
+    while (b && !b->call && !b->hello && b->reply_bytes < MAX_REPLY &&
+           s->state != SESSION_CLOSING) {
+        struct list *node = list_pop(&b->requests);
         if (!node)
             break;
-        s->n_requests--;
+        b->n_requests--;
         carry_out(s, list_item(node, struct pending, node));
     }
     s->running = false;
@@ -203,14 +280,15 @@ static void session_run(struct session *s)
 /* Behind a hello that waits for its code nothing is read: it decides whose requests these are. */
 static bool session_has_room(const struct session *s)
 {
-    return !s->hello && s->n_replies + s->n_requests < MAX_REPLIES_WAITING;
+    return !(s->backlog && s->backlog->hello) && session_n_waiting(s) < MAX_REPLIES_WAITING;
 }
 
 static struct pending *wait_in_line(struct session *s)
 {
+    struct backlog *b = session_backlog(s);
     struct pending *p = xcalloc(sizeof *p);
-    list_push(&s->requests, &p->node);
-    s->n_requests++;
+    list_push(&b->requests, &p->node);
+    b->n_requests++;
     return p;
 }
 
@@ -222,7 +300,7 @@ static void pong(struct session *s, const struct request *r)
         js_put_field(&line, "id", r->id);
     js_put_int(&line, "ts", s->hub->clock.wall_ms);
     buf_putc(&line, '}');
-    session_put_reply(s, &s->urgent, buf_str(&line));
+    session_put_urgent(s, buf_str(&line));
     buf_done(&line);
 }
 
@@ -266,7 +344,7 @@ static void refuse_rate(struct session *s, struct str id)
     s->hub->stats.refusals[ERR_RATE_LIMITED]++;
     error_line(&p->line, ERR_RATE_LIMITED, id, "too many requests", wait, -1);
     if (s->lines.tokens < -(double)l->burst) {
-        session_put_reply(s, &s->replies, buf_str(&p->line));
+        session_put_reply(s, buf_str(&p->line));
         session_close(s, CLOSE_FLOOD);
     }
 }
@@ -292,8 +370,8 @@ static void refuse_fault(struct session *s, const struct request_fault *fault)
     struct buf last = {0};
     buf_putstr(&last, buf_str(&p->line));
     session_run(s); /* may carry out and free p */
-    if (s->n_requests > 0)
-        session_put_reply(s, &s->replies, buf_str(&last));
+    if (s->backlog->n_requests > 0)
+        session_put_reply(s, buf_str(&last));
     buf_done(&last);
     session_close(s, CLOSE_POLICY);
 }
@@ -367,8 +445,10 @@ static void session_take_lines(struct session *s, struct str message)
     struct buf rest = {0};
     if (message.n)
         buf_putstr(&rest, message);
-    buf_done(&s->input);
-    s->input = rest;
+    if (s->backlog)
+        buf_done(&s->backlog->input);
+    if (rest.len)
+        session_backlog(s)->input = rest;
     bool hold = rest.len > 0 || (!s->away && !session_has_room(s));
     if (hold != s->held) {
         s->held = hold;
@@ -404,12 +484,12 @@ void session_receive(struct session *s, struct str message)
     }
     if (is_empty(message))
         take_empty(s);
-    if (s->input.len == 0) {
+    if (!s->backlog || s->backlog->input.len == 0) {
         session_take_lines(s, message);
         return;
     }
-    buf_putc(&s->input, '\n');
-    buf_putstr(&s->input, message);
+    buf_putc(&s->backlog->input, '\n');
+    buf_putstr(&s->backlog->input, message);
 }
 
 void session_receive_binary(struct session *s)
@@ -429,8 +509,11 @@ void session_go_on(struct session *s)
         return;
     session_run(s);
     if (s->held && session_has_room(s)) {
-        struct buf input = s->input;
-        s->input = (struct buf){0};
+        struct buf input = {0};
+        if (s->backlog) {
+            input = s->backlog->input;
+            s->backlog->input = (struct buf){0};
+        }
         session_take_lines(s, buf_str(&input));
         buf_done(&input);
     }

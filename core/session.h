@@ -49,9 +49,10 @@ struct watching;
 struct rollup {
     struct subscription *subscription;
     uint32_t every_ms;
-    msec_t text_at;   /* when text was sent last */
-    struct timer due; /* armed: text is held back until then … */
-    size_t held;      /* … so many bytes behind the cursor, which are text */
+    msec_t text_at;       /* when text was sent last */
+    struct timer due;     /* armed: text is held back until then … */
+    size_t held;          /* … so many bytes behind the cursor, which are text */
+    uint64_t exact_until; /* text up to this seq is not joined: the client may have half of it */
 };
 
 /* A followed task.  Each idle client has one (bench/README.md, `idle`). */
@@ -60,12 +61,11 @@ struct subscription {
     struct list ready;
     struct cursor cursor;
     struct session *session;
-    struct opening *opening; /* its follower; NULL: the client asked for it by itself */
-    struct rollup *rollup;   /* NULL: text is sent as it comes */
-    uint64_t exact_until;    /* text up to this seq is not joined: the client may have half of it */
+    struct rollup *rollup; /* NULL: text is sent as it comes */
     uint64_t caught_up_at;
-    msec_t since; /* when the resume arrived */
-    bool watched; /* of the session's watching (watching.h), which tells cursors */
+    uint32_t since; /* when the resume arrived: the low half of now_ms */
+    bool opened;    /* by the opening of its conversation; otherwise the client asked for it */
+    bool watched;   /* of the session's watching (watching.h), which tells cursors */
     bool coalesce;
     bool marks; /* caught_up is still to be sent, at caught_up_at */
 };
@@ -85,6 +85,30 @@ struct opening {
     char newest[TASK_ID_LEN]; /* in the snapshot: newer ones are followed from event 1 */
 };
 
+/* A client's requests and their answers: only while there are any. */
+struct backlog {
+    struct list replies;       /* of struct reply: complete lines */
+    struct list urgent;        /* pongs */
+    struct list requests;      /* of struct pending: decoded requests that wait for their turn */
+    struct call *call;         /* the request that is being carried out */
+    struct coded_hello *hello; /* the same of a hello with a code (session_hello.c) */
+    struct buf input;          /* the rest of a message whose lines wait */
+    char *away_hello;          /* the id of the hello that waits for its home; NULL: it has none */
+    size_t reply_bytes;
+    uint32_t n_replies, n_requests;
+};
+
+/* The opened conversations, and the owner's watch. */
+struct views {
+    struct list openings;
+    struct list ready_openings;
+    struct watching *watching; /* watch with events; NULL: none */
+    struct watching *walking;  /* an ended one, whose answer from the store is awaited */
+    uint32_t n_openings;
+};
+
+/* There may be 100,000, and most only follow a task: what they need for that is here, the rest is
+ * made when it is needed (bench/README.md, `idle`). */
 struct session {
     const struct session_ops *ops;
     void *rim; /* the rim's own */
@@ -96,27 +120,17 @@ struct session {
     struct list in_grant;  /* of the grant that its token is of */
     struct list woken;     /* in the hub's list */
     struct list subscriptions;
-    struct list ready; /* of struct subscription */
-    struct list openings;
-    struct list ready_openings;
-    struct watching *watching; /* watch with events; NULL: none */
-    struct watching *walking;  /* an ended one, whose answer from the store is awaited */
-    struct list replies;       /* of struct reply: complete lines */
-    struct list urgent;        /* pongs */
-    struct list requests;      /* of struct pending: decoded requests that wait for their turn */
-    struct call *call;         /* the request that is being carried out */
-    struct coded_hello *hello; /* the same of a hello with a code (session_hello.c) */
-    struct buf input;          /* the rest of a message whose lines wait */
-    size_t reply_bytes;
-    struct bucket lines; /* the rate limit; negative in a flood */
+    struct list ready;       /* of struct subscription */
+    struct backlog *backlog; /* NULL: none */
+    struct views *views;     /* NULL: never any */
+    struct bucket lines;     /* the rate limit; negative in a flood */
     msec_t malformed_since;
     int64_t expires_at_ms;
-    char *away_hello;   /* the id of the hello that waits for its home; NULL: it has none */
     struct away *away;  /* its owner is served at another node (home.h); NULL: here */
     struct timer timer; /* hello's deadline, then the token's expiry */
-    enum session_state state;
-    enum close_code close_code;
-    uint32_t n_openings, n_subscriptions, n_replies, n_requests;
+    enum close_code close_code : 16;
+    enum session_state state : 8;
+    uint32_t n_subscriptions;
     uint32_t n_malformed;
     uint32_t free_resumes;
     uint32_t away_charge; /* lines that its next message costs there */
@@ -133,6 +147,9 @@ struct session {
 
 /* Drops lines that have not gone out. */
 void session_drop_replies(struct session *s);
+size_t session_reply_bytes(const struct session *s);
+uint32_t session_n_replies(const struct session *s);
+uint32_t session_n_waiting(const struct session *s); /* replies, and requests for their turn */
 void session_init(struct session *s, struct hub *h, const struct session_ops *ops, void *rim);
 void session_done(struct session *s);
 /* Instead of a hello: the owner was authenticated in another way (HTTP). */
@@ -198,7 +215,15 @@ static inline void session_count(struct session *s, int n)
     s->owner->n_sessions += (uint32_t)n;
     s->quota->n_sessions += (uint32_t)n;
 }
-void session_put_reply(struct session *s, struct list *where, struct str line);
+struct backlog *session_backlog(struct session *s); /* which is made when there is none */
+void session_settle(struct session *s);             /* frees the backlog when all is done */
+struct views *session_views(struct session *s);     /* which are made when there are none */
+static inline struct watching *session_watching(const struct session *s)
+{
+    return s->views ? s->views->watching : NULL;
+}
+void session_put_reply(struct session *s, struct str line);
+void session_put_urgent(struct session *s, struct str line);
 void session_push_error(struct session *s, enum error e, struct str id, const char *message);
 void session_go_on(struct session *s); /* sent messages have made room */
 void subscription_end(struct subscription *sub);

@@ -28,7 +28,7 @@ static void say_expiring(struct session *s)
     buf_puts(&line, "{\"type\":\"token_expiring\"");
     js_put_int(&line, "expires_at", s->expires_at_ms);
     buf_putc(&line, '}');
-    session_put_reply(s, &s->replies, buf_str(&line));
+    session_put_reply(s, buf_str(&line));
     buf_done(&line);
     s->expiring_said = true;
 }
@@ -103,7 +103,7 @@ static void welcome(struct session *s, struct str id, struct str guest_token)
     if (h->epoch)
         js_put_int(&line, "epoch", h->epoch);
     buf_putc(&line, '}');
-    session_put_reply(s, &s->replies, buf_str(&line));
+    session_put_reply(s, buf_str(&line));
     buf_done(&line);
 }
 
@@ -195,7 +195,7 @@ struct coded_hello {
 
 static void coded_hello_free(struct coded_hello *hello)
 {
-    hello->session->hello = NULL;
+    hello->session->backlog->hello = NULL;
     request_done(&hello->req);
     free(hello);
 }
@@ -223,10 +223,11 @@ static void on_redeemed(void *arg, enum error e, struct str token)
 
 void session_forget_hello(struct session *s)
 {
-    if (!s->hello)
+    struct coded_hello *hello = s->backlog ? s->backlog->hello : NULL;
+    if (!hello)
         return;
-    handover_forget(s->hello->redeeming);
-    coded_hello_free(s->hello);
+    handover_forget(hello->redeeming);
+    coded_hello_free(hello);
 }
 
 void session_hello(struct session *s, struct request *r)
@@ -239,7 +240,7 @@ void session_hello(struct session *s, struct request *r)
     hello->session = s;
     hello->req = *r;
     *r = (struct request){0};
-    s->hello = hello;
+    session_backlog(s)->hello = hello;
     struct redeeming *waits = handover_redeem(s->hub, hello->req.handover, on_redeemed, hello);
     if (waits)
         hello->redeeming = waits;

@@ -30,7 +30,7 @@ static void session_put_line(struct message *m, struct str line)
     buf_putstr(m->out, line);
 }
 
-static bool put_replies(struct session *s, struct list *replies, struct message *m)
+static bool put_queue(struct backlog *b, struct list *replies, struct message *m)
 {
     while (!list_is_empty(replies)) {
         struct reply *r = list_item(replies->next, struct reply, node);
@@ -38,17 +38,26 @@ static bool put_replies(struct session *s, struct list *replies, struct message 
             return false;
         session_put_line(m, (struct str){r->line, r->len});
         list_remove(&r->node);
-        s->n_replies--;
-        s->reply_bytes -= r->len;
+        b->n_replies--;
+        b->reply_bytes -= r->len;
         free(r);
     }
     return true;
 }
 
+/* False when there is no room for what would come next. */
+static bool put_replies(struct session *s, struct message *m)
+{
+    struct backlog *b = s->backlog;
+    if (b && !put_queue(b, &b->urgent, m))
+        return false;
+    return !s->away_waits && (!b || put_queue(b, &b->replies, m));
+}
+
 static bool put_feeds(struct session *s, struct message *m)
 {
-    while (!list_is_empty(&s->ready_openings)) {
-        struct opening *o = list_item(s->ready_openings.next, struct opening, ready);
+    while (s->views && !list_is_empty(&s->views->ready_openings)) {
+        struct opening *o = list_item(s->views->ready_openings.next, struct opening, ready);
         struct feed *feed = o->conversation ? &o->conversation->feed : &s->owner->watch;
         size_t len;
         while ((len = feed_peek(feed, &o->reader)) > 0) {
@@ -72,7 +81,7 @@ static void put_caught_up(struct subscription *sub, struct message *m)
     buf_done(&line);
     sub->marks = sub->coalesce = false;
     struct hub *h = sub->session->hub;
-    histogram_add(&h->stats.caught_up_time, h->clock.now_ms - sub->since);
+    histogram_add(&h->stats.caught_up_time, (uint32_t)h->clock.now_ms - sub->since);
 }
 
 /* The lines after seq after, up to seq last: all of them, until a replay comes to its end. */
@@ -103,7 +112,8 @@ static bool ends_with_text(struct str lines)
 /* Whether pieces of text go out as one. */
 static bool session_joins(const struct subscription *sub)
 {
-    return (sub->rollup && sub->cursor.seq >= sub->exact_until) || (sub->marks && sub->coalesce);
+    return (sub->rollup && sub->cursor.seq >= sub->rollup->exact_until) ||
+           (sub->marks && sub->coalesce);
 }
 
 /* Live text waits until the last one is old enough; anything else takes it along. */
@@ -111,7 +121,7 @@ static bool session_holds_back(struct subscription *sub, struct str lines)
 {
     struct clock *clock = &sub->session->hub->clock;
     struct rollup *r = sub->rollup;
-    if (!r || sub->marks || sub->cursor.seq < sub->exact_until)
+    if (!r || sub->marks || sub->cursor.seq < r->exact_until)
         return false;
     msec_t at = r->text_at + r->every_ms;
     size_t seen = r->held <= lines.n ? r->held : 0;
@@ -256,25 +266,28 @@ static void put_cursor(struct session *s, struct message *m)
 
 bool session_has_output(const struct session *s)
 {
-    return !list_is_empty(&s->urgent) || (!s->away_waits && !list_is_empty(&s->replies)) ||
-           !list_is_empty(&s->ready_openings) || !list_is_empty(&s->ready) || watching_is_due(s);
+    const struct backlog *b = s->backlog;
+    if (b && (!list_is_empty(&b->urgent) || (!s->away_waits && !list_is_empty(&b->replies))))
+        return true;
+    return !list_is_empty(&s->ready) ||
+           (s->views && (!list_is_empty(&s->views->ready_openings) || watching_is_due(s)));
 }
 
 bool session_fill(struct session *s, struct buf *out, size_t max)
 {
     struct message m = {.out = out, .start = out->len, .max = max};
-    size_t waited = s->reply_bytes;
+    size_t waited = session_reply_bytes(s);
     if (!hub_is_trusted(s->hub)) /* it waits in the session, whatever it is */
         return false;
     if (s->too_slow)
         session_close(s, CLOSE_SLOW);
-    if (put_replies(s, &s->urgent, &m) && !s->away_waits && put_replies(s, &s->replies, &m) &&
-        put_feeds(s, &m))
+    if (put_replies(s, &m) && put_feeds(s, &m))
         put_subscriptions(s, &m);
     put_cursor(s, &m);
     if (s->away)
-        s->hub->o.home->took(s->away, waited - s->reply_bytes);
+        s->hub->o.home->took(s->away, waited - session_reply_bytes(s));
     session_go_on(s);
     watching_go_on(s);
+    session_settle(s);
     return out->len > m.start;
 }

@@ -48,15 +48,20 @@ void subscription_end(struct subscription *sub)
     hub_release_stream(s->hub, stream);
 }
 
+static bool is_of_opening(const struct subscription *sub, const struct opening *o)
+{
+    return sub->opened && o->conversation &&
+           str_eq(stream_conversation_id(sub->cursor.stream), str_of(o->conversation->id));
+}
+
 void opening_end(struct opening *o)
 {
     struct conversation *c = o->conversation;
     list_each (it, &o->session->subscriptions) {
         struct subscription *sub = list_item(it, struct subscription, in_session);
-        if (sub->opening == o)
-            sub->opening = NULL;
+        sub->opened = sub->opened && !is_of_opening(sub, o);
     }
-    o->session->n_openings--;
+    o->session->views->n_openings--;
     feed_leave(c ? &c->feed : &o->session->owner->watch, &o->reader);
     list_remove(&o->in_session);
     list_remove(&o->ready);
@@ -90,10 +95,8 @@ struct subscription *session_subscribe(struct session *s, struct stream *stream,
         list_push(&s->subscriptions, &sub->in_session);
         s->n_subscriptions++;
     }
-    sub->opening = NULL;
-    sub->coalesce = sub->marks = false;
-    sub->exact_until = 0;
-    sub->since = s->hub->clock.now_ms;
+    sub->opened = sub->coalesce = sub->marks = false;
+    sub->since = (uint32_t)s->hub->clock.now_ms;
     cursor_attach(&sub->cursor, stream, after);
     on_cursor_wake(&sub->cursor);
     return sub;
@@ -119,7 +122,7 @@ static void follow(struct opening *o, struct stream *stream, uint64_t after)
         return;
     if (session_may_follow(s, stream)) {
         struct subscription *sub = session_subscribe(s, stream, after);
-        sub->opening = o;
+        sub->opened = true;
         subscription_roll_up(sub, o->rollup_ms);
         return;
     }
@@ -135,7 +138,7 @@ static void on_feed_wake(struct feed_reader *reader)
     if (o->held)
         return;
     if (!list_is_in(&o->ready))
-        list_push(&o->session->ready_openings, &o->ready);
+        list_push(&o->session->views->ready_openings, &o->ready);
     session_wake(o->session);
 }
 
@@ -148,7 +151,9 @@ static void on_feed_lost(struct feed_reader *reader)
 
 static struct opening *find_opening(struct session *s, const struct conversation *c)
 {
-    list_each (it, &s->openings) {
+    if (!s->views)
+        return NULL;
+    list_each (it, &s->views->openings) {
         struct opening *o = list_item(it, struct opening, in_session);
         if (o->conversation == c)
             return o;
@@ -182,7 +187,7 @@ bool session_may_open(struct session *s, const struct conversation *c, bool foll
     }
     if (follow && s->n_subscriptions + more > max)
         return false;
-    return s->n_openings < max || find_opening(s, c);
+    return !s->views || s->views->n_openings < max || find_opening(s, c);
 }
 
 struct opening *session_open(struct session *s, struct conversation *c, bool follow)
@@ -191,7 +196,7 @@ struct opening *session_open(struct session *s, struct conversation *c, bool fol
     if (!o) {
         o = xcalloc(sizeof *o);
         o->fresh = true;
-        s->n_openings++;
+        session_views(s)->n_openings++;
         o->session = s;
         o->conversation = c;
         if (c)
@@ -199,7 +204,7 @@ struct opening *session_open(struct session *s, struct conversation *c, bool fol
         o->follower.task_came = on_task_came;
         o->reader.wake = on_feed_wake;
         o->reader.lost = on_feed_lost;
-        list_push(&s->openings, &o->in_session);
+        list_push(&s->views->openings, &o->in_session);
         feed_join(c ? &c->feed : &s->owner->watch, &o->reader);
     }
     o->held = true;
@@ -240,7 +245,7 @@ void session_shut(struct session *s, struct conversation *c)
         return;
     list_each (it, &s->subscriptions) {
         struct subscription *sub = list_item(it, struct subscription, in_session);
-        if (sub->opening == o && !sub->watched)
+        if (is_of_opening(sub, o) && !sub->watched)
             subscription_end(sub);
     }
     opening_end(o);

@@ -74,7 +74,8 @@ static void reply_started(struct call *c, const struct task_record *task, struct
     s->pins++;
     struct hub *h = c->hub;
     release_claim(c);
-    bool is_watched = session && session->watching && !repeated; /* which follows it in its turn */
+    /* The watch follows it in its turn. */
+    bool is_watched = session && session_watching(session) && !repeated;
     if (session && !is_watched) /* before the reply, which may end the session's turn */
         subscription_roll_up(session_subscribe(session, s, s->first - 1),
                              (uint32_t)c->req.rollup_ms);

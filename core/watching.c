@@ -49,13 +49,13 @@ struct watching {
 
 void watching_moved(struct session *s)
 {
-    if (s->watching)
-        s->watching->moved = true;
+    if (session_watching(s))
+        session_watching(s)->moved = true;
 }
 
 bool watching_is_due(const struct session *s)
 {
-    const struct watching *w = s->watching;
+    const struct watching *w = session_watching(s);
     return w && w->moved && w->stage == STAGE_ALL &&
            s->hub->clock.now_ms >= w->told_at + WATCH_CURSOR_MS;
 }
@@ -81,7 +81,7 @@ static void fill_cursor(const struct watching *w, struct watch_cursor *ret)
 void watching_put_cursor(struct session *s, struct buf *out)
 {
     struct watch_cursor *c = xcalloc(sizeof *c);
-    fill_cursor(s->watching, c);
+    fill_cursor(session_watching(s), c);
     buf_puts(out, "{\"type\":\"cursor\",\"cursor\":\"");
     watch_cursor_write(c, out);
     buf_puts(out, "\"}");
@@ -90,8 +90,9 @@ void watching_put_cursor(struct session *s, struct buf *out)
 
 void watching_told(struct session *s)
 {
-    s->watching->moved = false;
-    s->watching->told_at = s->hub->clock.now_ms;
+    struct watching *w = session_watching(s);
+    w->moved = false;
+    w->told_at = s->hub->clock.now_ms;
 }
 
 static void watching_on_due(struct timer *timer)
@@ -125,7 +126,8 @@ static bool watching_has_room(const struct watching *w)
 {
     const struct session *s = w->session;
     size_t ended, n = watching_count(w, &ended) + w->n_places - w->asks_place;
-    return n < WATCH_CURSOR_TASKS && ended < AHEAD && s->n_replies < MAX_REPLIES_WAITING / 2 &&
+    return n < WATCH_CURSOR_TASKS && ended < AHEAD &&
+           session_n_replies(s) < MAX_REPLIES_WAITING / 2 &&
            s->n_subscriptions < s->hub->o.limits.subscriptions;
 }
 
@@ -143,7 +145,7 @@ static void tell_following(struct session *s, const struct task_record *task, ui
     if (s->hub->epoch)
         js_put_int(&line, "epoch", s->hub->epoch);
     buf_putc(&line, '}');
-    session_put_reply(s, &s->replies, buf_str(&line));
+    session_put_reply(s, buf_str(&line));
     buf_done(&line);
 }
 
@@ -167,12 +169,23 @@ static struct subscription *follow_from(struct session *session, struct stream *
     struct subscription was = sub ? *sub : (struct subscription){0};
     uint32_t rollup_ms = was.rollup ? was.rollup->every_ms : 0;
     sub = session_subscribe(session, s, after);
-    sub->opening = was.opening;
+    sub->opened = was.opened;
     subscription_roll_up(sub, rollup_ms);
     sub->marks = was.marks;
     sub->caught_up_at = was.caught_up_at;
-    sub->exact_until = stream_bounds(s).head;
+    if (sub->rollup)
+        sub->rollup->exact_until = stream_bounds(s).head;
     return sub;
+}
+
+static void watching_roll_up(const struct watching *w, struct subscription *sub, uint64_t head)
+{
+    bool is_first = !sub->rollup;
+    if (w->rollup_ms == 0)
+        return;
+    subscription_roll_up(sub, w->rollup_ms);
+    if (is_first)
+        sub->rollup->exact_until = head;
 }
 
 static void attach(struct watching *w, struct stream *s, const struct task_record *task,
@@ -187,8 +200,7 @@ static void attach(struct watching *w, struct stream *s, const struct task_recor
         return;
     sub = follow_from(session, s, after);
     sub->watched = true;
-    if (w->rollup_ms)
-        subscription_roll_up(sub, w->rollup_ms);
+    watching_roll_up(w, sub, have.head);
     if (!from->told || sub->cursor.seq != from->at.seq)
         tell_following(session, task, sub->cursor.seq, have);
 }
@@ -320,9 +332,9 @@ static void walk_in_turn(struct watching *w)
     watching_free(w);
     if (!s)
         return;
-    s->walking = NULL;
-    if (s->watching)
-        walk_on(s->watching);
+    s->views->walking = NULL;
+    if (s->views->watching)
+        walk_on(s->views->watching);
 }
 
 static void on_walked(void *arg, int status, struct answer *answer)
@@ -352,7 +364,7 @@ static void on_walked(void *arg, int status, struct answer *answer)
 static void walk_on(struct watching *w)
 {
     bool wants = w->stage != STAGE_ALL || w->n_places || w->more;
-    if (w->asking || w->session->walking)
+    if (w->asking || w->session->views->walking)
         return;
     w->asks_place = w->stage == STAGE_ALL && w->n_places > 0;
     if (!wants || timer_is_armed(&w->again) || !watching_has_room(w))
@@ -374,7 +386,7 @@ static void walk_on(struct watching *w)
 
 void watching_go_on(struct session *s)
 {
-    struct watching *w = s->watching;
+    struct watching *w = session_watching(s);
     if (!w || s->state != SESSION_OPEN)
         return;
     if (w->moved && !watching_is_due(s) && !timer_is_armed(&w->due))
@@ -394,7 +406,7 @@ static void on_owned_task(struct follower *follower, struct stream *stream)
 
 void watching_postpone(struct session *s, const struct cursor *c)
 {
-    struct watching *w = s->watching;
+    struct watching *w = session_watching(s);
     ASSERT(w && w->n_places < WATCH_CURSOR_TASKS);
     w->places = xrealloc(w->places, (w->n_places + 1) * sizeof *w->places);
     struct place *place = &w->places[w->n_places++];
@@ -425,7 +437,7 @@ bool watching_begin(struct session *s, const struct request *r)
         return false;
     }
     watching_end(s);
-    struct watching *w = s->watching = xcalloc(sizeof *w);
+    struct watching *w = session_views(s)->watching = xcalloc(sizeof *w);
     *w = (struct watching){.hub = s->hub,
                            .session = s,
                            .owner = s->owner,
@@ -450,10 +462,10 @@ bool watching_begin(struct session *s, const struct request *r)
 
 void watching_end(struct session *s)
 {
-    struct watching *w = s->watching;
+    struct watching *w = session_watching(s);
     if (!w)
         return;
-    s->watching = NULL;
+    s->views->watching = NULL;
     list_each (it, &s->subscriptions)
         list_item(it, struct subscription, in_session)->watched = false;
     timer_disarm(&w->hub->clock, &w->due);
@@ -461,7 +473,7 @@ void watching_end(struct session *s)
     list_remove(&w->follower.node);
     w->has_ended = true;
     if (w->asking)
-        s->walking = w;
+        s->views->walking = w;
     else
         watching_free(w);
 }
@@ -469,7 +481,9 @@ void watching_end(struct session *s)
 void watching_drop(struct session *s)
 {
     watching_end(s);
-    if (s->walking)
-        s->walking->session = NULL;
-    s->walking = NULL;
+    if (!s->views)
+        return;
+    if (s->views->walking)
+        s->views->walking->session = NULL;
+    s->views->walking = NULL;
 }

@@ -9,6 +9,7 @@
 #include "gateway/agents/agents.h"
 #include "gateway/agents/exec_kept.h"
 #include "gateway/agents/workers.h"
+#include "gateway/base/cells.h"
 #include "gateway/fetch/webhook.h"
 #include "gateway/files/files.h"
 #include "gateway/links/neighbours.h"
@@ -238,7 +239,7 @@ static void heap(struct server *s, struct buf *out, const char *name)
 {
     struct mallinfo2 info = mallinfo2();
     (void)s;
-    metrics_put(out, name, "{state=\"used\"}", info.uordblks + info.hblkhd);
+    metrics_put(out, name, "{state=\"used\"}", info.uordblks + info.hblkhd + cells_bytes());
     metrics_put(out, name, "{state=\"free\"}", info.fordblks);
 }
 

@@ -195,7 +195,6 @@ static void server_turn(struct server *s)
         server_begin(s);
     proceed_drain(s);
     hub_reap(&s->hub); /* no function is active on them any more */
-    ws_reap(&s->front);
 }
 
 /* --- the hub ---------------------------------------------------------------------------------- */

@@ -316,7 +316,7 @@ static bool is_let_in(struct conn *c, const struct face_frame *frame, struct ide
         token = frame->authorization;
     if (c->session.owner && !token.p)
         return true;
-    if (!c->session.owner && !token.p && !c->bearer && !c->cookie) {
+    if (!c->session.owner && !token.p && !ws_brought_token(c)) {
         snprintf(who->error, sizeof who->error, "a token is missing");
         return false;
     }
@@ -394,7 +394,7 @@ static bool is_in_time(struct face_ws *ws, struct str id)
     struct conn *c = ws->conn;
     char group[NET_TEXT + 1] = "\x01"; /* no owner has such a name */
     if (!c->session.owner)
-        address_group(c->front, c->wsi, group + 1);
+        snprintf(group + 1, NET_TEXT, "%s", c->address->group);
     if (pace_take(c->front, str_of(c->session.owner ? c->session.owner->name : group))) {
         ws->n_hasty = 0;
         return true;
@@ -465,8 +465,8 @@ void face_ws_opened(struct conn *c, struct lws *wsi)
     list_init(&ws->ready);
     c->own = ws;
     /* A browser can put it nowhere else; it is never logged. */
-    if (!c->bearer)
-        c->bearer = http_query_value(wsi, "token");
+    if (!c->stranger->bearer)
+        c->stranger->bearer = http_query_value(wsi, "token");
     take_address(ws, wsi);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/bucket.h"
+#include "gateway/base/cells.h"
 #include "gateway/base/header_list.h"
 #include "gateway/front/proxied.h"
 
@@ -131,30 +132,44 @@ struct peer *peer_new(struct front *f, int fd, const struct net_address *named)
 {
     struct net_address at;
     char group[NET_TEXT] = "";
-    struct peer *p = xcalloc(sizeof *p);
-    p->is_named = named != NULL;
-    if (named)
-        p->named = at = *named;
+    struct peer *p = cell_new(sizeof *p);
+    if (!p)
+        return NULL;
+    *p = (struct peer){0};
+    if (named) {
+        p->named = xalloc(sizeof *named);
+        *p->named = at = *named;
+    }
     if (!named && (!net_of_peer(fd, &at) || address_is_trusted(f, &at)))
         return p;
     net_format_group(&at, f->config->rim_limits.ipv6_prefix, group);
     p->address = address_of(f, group);
     if (p->address->n_sockets >=
         2 * (uint64_t)f->config->rim_limits.connections_per_address + SOCKETS_BEYOND) {
-        free(p);
+        peer_forget_name(p);
+        cell_free(p);
         return NULL;
     }
     p->address->n_sockets++;
     return p;
 }
 
+void peer_forget_name(struct peer *p)
+{
+    free(p->named);
+    p->named = NULL;
+}
+
 void peer_free(struct front *f, struct peer *p)
 {
-    if (p && p->address) {
+    if (!p)
+        return;
+    if (p->address) {
         p->address->n_sockets--;
         address_forget(f, p->address);
     }
-    free(p);
+    peer_forget_name(p);
+    cell_free(p);
 }
 
 /* --- requests --------------------------------------------------------------------------------- */

@@ -25,22 +25,25 @@ struct address {
     uint32_t n_sockets;      /* of any kind, even silent ones; not those of trusted proxies */
 };
 
-/* The peer of a socket; lives as long as the socket. */
+/* The peer of a socket; lives as long as the socket.  The peer of a WebSocket has grown: it is the
+ * first member of a struct conn (ws.h). */
 struct peer {
-    bool is_named; /* by its PROXY header */
-    struct net_address named;
-    uint8_t n_offers;             /* of compression, examined so far (extension.h) */
-    struct deflate_terms deflate; /* of the accepted one */
-    bool is_linked;               /* another node has it, and carries its bytes (relay.h) */
-    bool is_operator;             /* of that: an order that was given there */
-    bool is_asking;               /* a head was read, and its exchange is not over (lws_quirks.h) */
-    bool goes_first;              /* libwebsockets has something to send (lws_quirks.h) */
     struct address *address;      /* counts the socket; NULL: not counted */
+    struct net_address *named;    /* by its PROXY header; NULL: not, or it is a WebSocket's */
+    struct deflate_terms deflate; /* of the offer of compression that was accepted (extension.h) */
+    uint8_t n_offers;             /* examined so far */
+    bool is_conn;
+    bool is_linked;   /* another node has it, and carries its bytes (relay.h) */
+    bool is_operator; /* of that: an order that was given there */
+    bool is_asking;   /* a head was read, and its exchange is not over (lws_quirks.h) */
+    bool goes_first;  /* libwebsockets has something to send (lws_quirks.h) */
 };
 
 /* For a fresh socket; named as in its PROXY header, or NULL.  Returns NULL when the address has too
- * many sockets already: twice limits.connections_per_address, plus some for requests. */
+ * many sockets already (twice limits.connections_per_address, plus some for requests), and without
+ * memory. */
 struct peer *peer_new(struct front *f, int fd, const struct net_address *named);
+void peer_forget_name(struct peer *p);
 void peer_free(struct front *f, struct peer *p); /* NULL is allowed */
 bool address_is_trusted(const struct front *f, const struct net_address *a);
 

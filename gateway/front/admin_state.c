@@ -55,7 +55,7 @@ static void put_connection(struct state_list *list, const struct conn *c)
     js_put_int(list->out, "since", f->hub->clock.wall_ms - (f->hub->clock.now_ms - c->opened_ms));
     js_put_int(list->out, "silent_ms", f->hub->clock.now_ms - c->heard_ms);
     js_put_int(list->out, "follows", c->session.n_subscriptions);
-    js_put_bool(list->out, "blocked", list_is_in(&c->blocked));
+    js_put_bool(list->out, "blocked", c->stall != NULL);
     js_put_bool(list->out, "known", !c->stranger);
     buf_putc(list->out, '}');
 }

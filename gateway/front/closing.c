@@ -11,8 +11,7 @@ void closing_begin(struct conn *c)
 {
     deadline_set(c->wsi, CLOSE_WAIT_S);
     c->state = CONN_CLOSING;
-    list_remove(&c->silent);
-    list_remove(&c->blocked);
+    ws_unstall(c);
 }
 
 void closing_say(struct conn *c)
@@ -60,7 +59,7 @@ int closing_dropped(struct conn *c)
     if (!c || c->state != CONN_OPEN || lws_get_close_length(c->wsi) <= 0)
         return 0;
     closing_begin(c);
-    list_push(&c->front->failed, &c->blocked);
+    ws_stall(c, &c->front->failed);
     return 0;
 }
 
@@ -68,11 +67,13 @@ int closing_dropped(struct conn *c)
 void closing_turn(struct front *f)
 {
     list_each (it, &f->failed) {
-        struct conn *c = list_item(it, struct conn, blocked);
-        if (c->close_was_due && !lws_partial_buffered(c->wsi)) {
-            list_remove(&c->blocked);
-            shutdown(lws_get_socket_fd(c->wsi), SHUT_WR);
-        }
-        c->close_was_due = true;
+        struct stall *stall = list_item(it, struct stall, node);
+        struct conn *c = stall->conn;
+        bool is_over = stall->close_was_due && !lws_partial_buffered(c->wsi);
+        stall->close_was_due = true;
+        if (!is_over)
+            continue;
+        ws_unstall(c);
+        shutdown(lws_get_socket_fd(c->wsi), SHUT_WR);
     }
 }

@@ -7,6 +7,7 @@
 
 #include "core/grant.h"
 #include "core/home.h"
+#include "gateway/base/cells.h"
 #include "gateway/base/log.h"
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
@@ -19,7 +20,9 @@
 #include "gateway/front/proxied.h"
 #include "gateway/front/ws.h"
 
-#define RX_BUFFER 256          /* a connection's for its life: there may be 100,000 */
+/* A connection's for its life, and there may be 100,000.  It is also how much is read at once; the
+ * buffer itself is only for control frames (4.1.6), so most of them are never touched. */
+#define RX_BUFFER 256
 #define WORKER_RX_BUFFER 16384 /* there are few, and they send much: one read is one turn */
 #define HEADER_BYTES 16384
 
@@ -120,10 +123,20 @@ static const struct lws_protocols tls_protocols[] = {
     PROTOCOL(WS_NO_SUBPROTOCOL, LWS_QUIRK_TLS_BUFFER),
     {0}};
 
+static void *lws_memory(void *p, size_t size, const char *reason)
+{
+    (void)reason;
+    if (size > 0)
+        return cell_resize(p, size);
+    cell_free(p);
+    return NULL;
+}
+
 static bool open_lws(struct front *f)
 {
     void *loops[] = {f->loop};
     lws_set_log_level(LLL_ERR | LLL_WARN, on_lws_log);
+    lws_set_allocator(lws_memory);
     struct lws_context_creation_info info = {
         .port = CONTEXT_PORT_NO_LISTEN_SERVER,
         .foreign_loops = loops,
@@ -161,9 +174,8 @@ void front_init(struct front *f, uv_loop_t *loop, struct hub *hub, const struct 
 {
     *f =
         (struct front){.loop = loop, .hub = hub, .config = config, .listen_fd = -1, .admin_fd = -1};
-    struct list *const lists[] = {&f->conns,     &f->silent,  &f->blocked, &f->failed,
-                                  &f->dead,      &f->streams, &f->bodies,  &f->under_way,
-                                  &f->greetings, &f->paced,   &f->watchers};
+    struct list *const lists[] = {&f->conns,     &f->blocked,   &f->failed, &f->streams, &f->bodies,
+                                  &f->under_way, &f->greetings, &f->paced,  &f->watchers};
     for (size_t i = 0; i < countof(lists); i++)
         list_init(lists[i]);
     uint64_t secret[2];
@@ -226,7 +238,6 @@ void front_close(struct front *f)
     admin_close(f);
     proxied_close_all(f);
     lws_quirk_destroy(f);
-    ws_reap(f);
 }
 
 void front_done(struct front *f)

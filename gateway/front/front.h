@@ -84,11 +84,10 @@ struct front {
     uint32_t max_sockets;      /* of every kind: further ones wait in the listener's backlog */
     struct timer accept_again; /* fires after the process was out of descriptors */
 
-    struct list conns;           /* of struct conn: all of them */
-    struct list silent;          /* of struct conn, the longest silent first */
-    struct list blocked;         /* of struct conn with a partial write */
-    struct list failed;          /* of struct conn, blocked: libwebsockets closes it (closing.h) */
-    struct list dead;            /* of struct conn, freed at the end of the turn */
+    struct list conns;           /* of struct conn: the open ones, the longest silent first;
+                                  * among them those that are closing */
+    struct list blocked;         /* of struct stall: a partial write */
+    struct list failed;          /* of struct stall: libwebsockets closes it (closing.h) */
     struct list streams;         /* of struct exchange: event streams over HTTP */
     struct list watchers;        /* of struct exchange: operators (admin_state.h) */
     struct list bodies;          /* of struct exchange: their bodies are incomplete */
@@ -101,6 +100,7 @@ struct front {
     uint32_t n_greetings, n_watchers;
     uint32_t n_wsi; /* lws's own, of every kind */
     uint64_t next_conn;
+    msec_t ticked_ms;    /* when front_tick was called last */
     struct buf out;      /* LWS_PRE bytes, then the message under construction */
     bool is_alone;       /* the connection that is flushed: no other has anything to say */
     struct buf lines;    /* scratch of event streams: what a session filled */

@@ -1,5 +1,7 @@
 #include "gateway/front/incoming.h"
 
+#include <stdlib.h>
+
 #include "gateway/base/log.h"
 #include "gateway/front/deflate.h"
 #include "gateway/front/extension.h"
@@ -28,15 +30,23 @@ static bool begin_piece(struct conn *c)
     c->frame_ended = !lws_remaining_packet_payload(c->wsi);
     if (!lws_is_first_fragment(c->wsi))
         return !is_new_frame || !extension_marks(c->wsi);
-    c->n_checked = 0;
     c->message_is_binary = lws_frame_is_binary(c->wsi);
     c->message_is_deflated = extension_marks(c->wsi);
     return true;
 }
 
+void incoming_done(struct conn *c)
+{
+    if (!c->incoming)
+        return;
+    buf_done(&c->incoming->bytes);
+    free(c->incoming);
+    c->incoming = NULL;
+}
+
 static void incoming_fail(struct conn *c, enum close_code code)
 {
-    buf_done(&c->message);
+    incoming_done(c);
     session_close(&c->session, code);
 }
 
@@ -48,21 +58,20 @@ static void incoming_give_up(struct conn *c)
 }
 
 /* Checks the text so far: only the character at its end may be incomplete. */
-static bool may_become_text(struct conn *c)
+static bool may_become_text(const struct conn *c, struct incoming *in)
 {
-    if (c->message_is_binary || c->message_is_deflated || c->message.len == 0)
+    if (c->message_is_binary || c->message_is_deflated || in->bytes.len == 0)
         return true;
-    struct str rest = {c->message.bytes + c->n_checked, c->message.len - c->n_checked};
+    struct str rest = {in->bytes.bytes + in->n_checked, in->bytes.len - in->n_checked};
     rest.n -= utf8_begun(rest);
-    c->n_checked += rest.n;
+    in->n_checked += rest.n;
     return utf8_valid(rest);
 }
 
-static void deliver(struct conn *c, struct str message)
+/* The first n_checked bytes are known to be UTF-8. */
+static void deliver(struct conn *c, struct str message, size_t n_checked)
 {
-    struct str rest = message;
-    if (c->n_checked)
-        rest = (struct str){message.p + c->n_checked, message.n - c->n_checked};
+    struct str rest = {message.p + n_checked, message.n - n_checked};
     if (!c->message_is_binary && !utf8_valid(rest))
         incoming_fail(c, CLOSE_INVALID);
     else if (c->kind)
@@ -80,7 +89,7 @@ static void expand(struct conn *c, struct str payload)
         deflate_expand(c->front->deflate, payload, message_limit(c), &text);
     session_charge(&c->session, (uint32_t)(deflate_blocks(c->front->deflate) / BLOCKS_OF_A_LINE));
     switch (result) {
-    case DEFLATE_OK: deliver(c, buf_str(&text)); break;
+    case DEFLATE_OK: deliver(c, buf_str(&text), 0); break;
     case DEFLATE_TOO_BIG: incoming_fail(c, CLOSE_TOO_BIG); break;
     case DEFLATE_BROKEN: incoming_fail(c, CLOSE_INVALID); break;
     case DEFLATE_NO_MEMORY: incoming_give_up(c); break;
@@ -88,12 +97,21 @@ static void expand(struct conn *c, struct str payload)
     buf_done(&text);
 }
 
-static void end_message(struct conn *c, struct str message)
+static void end_message(struct conn *c, struct str message, size_t n_checked)
 {
     if (c->message_is_deflated)
         expand(c, message);
     else
-        deliver(c, message);
+        deliver(c, message, n_checked);
+}
+
+static void take_part(struct conn *c, const char *piece, size_t len)
+{
+    if (!c->incoming)
+        c->incoming = xcalloc(sizeof *c->incoming);
+    buf_put(&c->incoming->bytes, piece, len);
+    if (!may_become_text(c, c->incoming))
+        incoming_fail(c, CLOSE_INVALID);
 }
 
 void incoming_take(struct conn *c, const char *piece, size_t len)
@@ -104,20 +122,21 @@ void incoming_take(struct conn *c, const char *piece, size_t len)
     }
     size_t left = lws_remaining_packet_payload(c->wsi), limit = message_limit(c);
     bool whole = lws_is_final_fragment(c->wsi) && !left;
-    if (c->message.len + len + left > (c->message_is_deflated ? deflate_most(limit) : limit)) {
+    size_t begun = c->incoming ? c->incoming->bytes.len : 0;
+    if (begun + len + left > (c->message_is_deflated ? deflate_most(limit) : limit)) {
         incoming_fail(c, CLOSE_TOO_BIG);
         return;
     }
     if (!whole) {
-        buf_put(&c->message, piece, len);
-        if (!may_become_text(c))
-            incoming_fail(c, CLOSE_INVALID);
-        return;
+        take_part(c, piece, len);
+    } else if (!c->incoming) {
+        end_message(c, (struct str){piece, len}, 0);
+    } else {
+        struct incoming in = *c->incoming;
+        free(c->incoming);
+        c->incoming = NULL;
+        buf_put(&in.bytes, piece, len);
+        end_message(c, buf_str(&in.bytes), in.n_checked);
+        buf_done(&in.bytes);
     }
-    struct buf assembled = c->message;
-    c->message = (struct buf){0};
-    if (assembled.len)
-        buf_put(&assembled, piece, len);
-    end_message(c, assembled.len ? buf_str(&assembled) : (struct str){piece, len});
-    buf_done(&assembled);
 }

@@ -202,7 +202,6 @@ void lws_quirk_destroy(struct front *f)
     lws_context_destroy(f->lws);
     for (int extra = 0; f->n_wsi > 0 || extra < 3; extra++) {
         uv_run(f->loop, UV_RUN_NOWAIT);
-        ws_reap(f);
         if (extra > 100000)
             break;
     }

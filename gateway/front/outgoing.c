@@ -12,8 +12,8 @@ static void write_message(struct conn *c, struct buf *out, enum ws_form as)
         [WS_TEXT] = LWS_WRITE_TEXT, [WS_BINARY] = LWS_WRITE_BINARY, [WS_FRAMES] = LWS_WRITE_RAW};
     struct front *f = c->front;
     struct str message = {out->bytes + LWS_PRE, out->len - LWS_PRE}, frame = STR_NULL;
-    if (c->deflate.bits && as == WS_TEXT)
-        frame = deflate_frame(f->deflate, c->deflate, &c->deflated, message);
+    if (c->peer.deflate.bits && as == WS_TEXT)
+        frame = deflate_frame(f->deflate, c->peer.deflate, &c->deflated, message);
     struct str sent = frame.p ? frame : message;
     f->bytes_out += sent.n;
     if (FAULT(SEND) ||
@@ -44,10 +44,10 @@ static bool fill_frames(struct conn *c, struct buf *out)
 
 static bool fill_message(struct conn *c, struct buf *out, enum ws_form *ret_as)
 {
-    *ret_as = c->kind || c->deflate.bits ? WS_TEXT : WS_FRAMES;
+    *ret_as = c->kind || c->peer.deflate.bits ? WS_TEXT : WS_FRAMES;
     if (c->kind)
         return c->kind->fill(c, out, ret_as);
-    return c->deflate.bits ? session_fill(&c->session, out, MAX_MESSAGE_OUT) : fill_frames(c, out);
+    return c->peer.deflate.bits ? session_fill(&c->session, out, MAX_MESSAGE_OUT) : fill_frames(c, out);
 }
 
 void outgoing_write(struct conn *c)

@@ -142,7 +142,7 @@ bool proxied_accept(struct front *f, int fd)
 const struct net_address *proxied_client(struct lws *wsi)
 {
     const struct peer *p = lws_get_opaque_user_data(wsi);
-    return p && p->is_named ? &p->named : NULL;
+    return p ? p->named : NULL;
 }
 
 void proxied_close_all(struct front *f)

@@ -1,24 +1,16 @@
 #include "gateway/front/ws.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "gateway/base/cells.h"
 #include "gateway/base/deadline.h"
 #include "gateway/base/fault.h"
-#include "gateway/base/header_list.h"
 #include "gateway/base/log.h"
-#include "gateway/base/origin.h"
 #include "gateway/front/address.h"
-#include "gateway/front/admin.h"
+#include "gateway/front/admission.h"
 #include "gateway/front/closing.h"
 #include "gateway/front/deflate.h"
-#include "gateway/front/echo.h"
 #include "gateway/front/extension.h"
 #include "gateway/front/http.h"
 #include "gateway/front/incoming.h"
@@ -26,9 +18,7 @@
 #include "gateway/front/outgoing.h"
 #include "gateway/front/tcp.h"
 #include "gateway/front/tls.h"
-#include "proto/js.h"
 #include "proto/link.h"
-#include "proto/str.h"
 
 #define PING_AFTER_MS HEARTBEAT_MS
 #define SILENT_AFTER_MS 30000 /* after the ping */
@@ -37,114 +27,31 @@
 #define TAKES_LATE_MS 5000
 #define ALONE_MOST 4 /* messages a turn to the only one that has any */
 
-/* --- admission: before the upgrade ------------------------------------------------------------ */
-
-static void address_leave(struct front *f, struct address *a)
-{
-    a->n--;
-    address_forget(f, a);
-}
-
-static bool is_version_13(struct lws *wsi)
-{
-    char version[8] = "";
-    return lws_hdr_copy(wsi, version, sizeof version, WSI_TOKEN_VERSION) == 2 &&
-           memcmp(version, "13", 2) == 0;
-}
-
-/* A proxy may drop the header; libwebsockets would hang up. */
-static bool connection_names_upgrade(struct lws *wsi)
-{
-    char value[128] = ""; /* lws has no room for more */
-    lws_hdr_copy(wsi, value, sizeof value, WSI_TOKEN_CONNECTION);
-    for (struct str list = str_of(value); list.n > 0;) {
-        struct str one = header_list_next(&list, ',');
-        if (one.n == strlen("upgrade") && str_begins_nocase(one, STR("upgrade")))
-            return true;
-    }
-    return false;
-}
-
-static const struct ws_kind *find_kind(const struct front *f, const char *path)
-{
-#ifdef HOLDFAST_ECHO
-    if (strcmp(path, echo_kind.path) == 0)
-        return &echo_kind;
-#endif
-    for (size_t i = 0; i < f->n_ws_kinds; i++)
-        if (strcmp(path, f->ws_kinds[i].path) == 0)
-            return &f->ws_kinds[i];
-    return NULL;
-}
-
-/* NULL when the offer is good. */
-static const char *refuse_subprotocol(struct lws *wsi, const struct ws_kind *kind)
-{
-    static const char *const served[][2] = {
-        {WS_SUBPROTOCOL, "the subprotocol is " WS_SUBPROTOCOL ", in a list of less than 127 bytes"},
-        {WS_WORKER_SUBPROTOCOL, "the subprotocol is " WS_WORKER_SUBPROTOCOL},
-        {WS_NO_SUBPROTOCOL, "there is no subprotocol here"}};
-    return lws_quirk_refuses(wsi, kind && kind->subprotocol ? kind->subprotocol : WS_SUBPROTOCOL,
-                             served, countof(served));
-}
-
-/* 1: refused, and answered. */
-static int admit(struct front *f, struct lws *wsi)
-{
-    char path[64] = "";
-    if (admin_is(wsi))
-        return http_refuse(wsi, 400, ERR_UNSUPPORTED, "the operator's socket has no WebSocket");
-    if (!lws_quirk_line_is_whole(wsi))
-        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "the request line is incomplete");
-    lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI);
-    const struct ws_kind *kind = find_kind(f, path);
-    if (strcmp(path, "/v1/ws") != 0 && !kind)
-        return http_refuse(wsi, 404, ERR_NOT_FOUND, "the WebSocket is at /v1/ws");
-    if (lws_hdr_total_length(wsi, WSI_TOKEN_KEY) <= 0) /* lws would read it anyway */
-        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Sec-WebSocket-Key is missing");
-    if (!connection_names_upgrade(wsi))
-        return http_refuse(wsi, 400, ERR_BAD_REQUEST, "Connection does not say upgrade");
-    if (!is_version_13(wsi)) /* RFC 6455 section 4.4 */
-        return http_refuse(wsi, 426, ERR_UNSUPPORTED, "Sec-WebSocket-Version must be 13");
-    if (http_check_origin(f, wsi) != ORIGIN_OK)
-        return http_refuse(wsi, 403, ERR_UNAUTHORIZED, "this origin or host is not allowed");
-    const char *refusal = refuse_subprotocol(wsi, kind);
-    if (refusal)
-        return http_refuse(wsi, 400, ERR_UNSUPPORTED, refusal);
-    struct address *a = address_get(f, wsi);
-    bool full = address_is_full(f, a, true) || f->phase == FRONT_CLOSING;
-    address_forget(f, a);
-    if (full) {
-        f->refusals[REFUSED_CONNECTIONS]++;
-        log_event_limited(LEVEL_WARN, "ws", "refused", LOG_TEXT("why", "too many connections"));
-        return http_refuse(wsi, 503, ERR_OVERLOADED, "too many connections");
-    }
-    return 0;
-}
-
 /* --- the session's side ----------------------------------------------------------------------- */
 
 void ws_is_known(struct conn *c)
 {
-    if (!c->stranger)
+    struct stranger *stranger = c->stranger;
+    if (!stranger)
         return;
-    c->stranger = false;
+    c->stranger = NULL;
     c->front->n_strangers--;
     c->address->n_strangers--;
-    free(c->bearer);
-    free(c->cookie);
-    c->bearer = c->cookie = NULL;
+    free(stranger->bearer);
+    free(stranger->cookie);
+    free(stranger);
 }
 
 static bool authenticate(struct session *session, struct str token, struct identity *ret)
 {
     struct conn *c = session->rim;
-    struct str cookie = str_of(c->cookie);
-    if (!token.p && !c->bearer && cookie.p && !c->from_browser) {
+    struct stranger known = {0}, *stranger = c->stranger ? c->stranger : &known;
+    struct str bearer = str_of(stranger->bearer), cookie = str_of(stranger->cookie);
+    if (!token.p && !bearer.p && cookie.p && !c->from_browser) {
         snprintf(ret->error, sizeof ret->error, "a cookie needs an Origin");
         return false;
     }
-    if (!front_identify(c->front, token, str_of(c->bearer), cookie, ret))
+    if (!front_identify(c->front, token, bearer, cookie, ret))
         return false;
     http_set_quota(c->address->group, ret);
     log_event(LEVEL_DEBUG, "ws", "welcome", LOG_INT("conn", (int64_t)c->number),
@@ -167,31 +74,52 @@ static const struct session_ops session_ops = {
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
-static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
+/* The peer grows into a connection, and needs libwebsockets' memory for a pointer no longer.
+ * Returns NULL without memory. */
+static struct conn *grow_peer(struct lws *wsi)
 {
-    struct conn *c = xcalloc(sizeof *c);
+    struct peer *peer = lws_get_opaque_user_data(wsi);
+    ASSERT(peer && !peer->is_conn);
+    struct conn *c = cell_resize(peer, sizeof *c);
+    if (!c)
+        return NULL;
+    *c = (struct conn){.peer = c->peer};
+    c->peer.is_conn = true;
+    lws_set_opaque_user_data(wsi, &c->peer);
+    lws_set_wsi_user(wsi, c);
+    return c;
+}
+
+static struct conn *conn_of(struct lws *wsi)
+{
+    struct peer *peer = lws_get_opaque_user_data(wsi);
+    return peer && peer->is_conn ? container_of(peer, struct conn, peer) : NULL;
+}
+
+static int open_conn(struct front *f, struct lws *wsi)
+{
+    struct conn *c = grow_peer(wsi);
     char path[64] = "";
-    *user = c;
+    if (!c)
+        return 1;
     c->front = f;
     c->wsi = wsi;
     c->number = ++f->next_conn;
-    c->stranger = true;
+    c->stranger = xcalloc(sizeof *c->stranger);
     c->address = address_get(f, wsi);
     c->address->n++;
     c->address->n_strangers++;
     c->from_browser = lws_hdr_total_length(wsi, WSI_TOKEN_ORIGIN) > 0;
-    c->bearer = http_bearer(wsi);
-    c->cookie = http_cookie(f, wsi);
-    c->deflate = extension_terms(wsi);
+    c->stranger->bearer = http_bearer(wsi);
+    c->stranger->cookie = http_cookie(f, wsi);
     lws_hdr_copy(wsi, path, sizeof path, WSI_TOKEN_GET_URI);
-    c->kind = find_kind(f, path);
+    c->kind = admission_kind(f, path);
     lws_quirk_head_is_read(wsi);
     lws_quirk_has_gone(wsi);
-    c->opened_ms = c->heard_ms = c->kept_ms = f->hub->clock.now_ms;
+    c->opened_ms = c->heard_ms = f->hub->clock.now_ms;
     session_init(&c->session, f->hub, &session_ops, c);
     c->session.from = c->address->group;
     list_push(&f->conns, &c->all);
-    list_push(&f->silent, &c->silent);
     f->n_conns++;
     f->n_strangers++;
     if (c->kind)
@@ -201,6 +129,7 @@ static int open_conn(struct front *f, struct lws *wsi, struct conn **user)
         address_text(f, wsi, ip);
     log_event(LEVEL_DEBUG, "ws", "opened", LOG_INT("conn", (int64_t)c->number),
               LOG_TEXT("peer", ip));
+    peer_forget_name(&c->peer);
     return 0;
 }
 
@@ -228,29 +157,14 @@ static int ws_closed(struct conn *c)
         c->kind->closed(c);
     session_done(&c->session);
     c->state = CONN_DEAD;
-    if (c->stranger) {
-        f->n_strangers--;
-        c->address->n_strangers--;
-    }
-    address_leave(f, c->address);
+    ws_is_known(c);
+    c->address->n--;
+    address_forget(f, c->address);
     f->n_conns--;
     list_remove(&c->all);
-    list_remove(&c->silent);
-    list_remove(&c->blocked);
-    list_push(&f->dead, &c->all);
+    ws_unstall(c);
+    incoming_done(c);
     return 0;
-}
-
-void ws_reap(struct front *f)
-{
-    struct list *node;
-    while ((node = list_pop(&f->dead)) != NULL) {
-        struct conn *c = list_item(node, struct conn, all);
-        buf_done(&c->message);
-        free(c->bearer);
-        free(c->cookie);
-        free(c);
-    }
 }
 
 /* --- messages in ------------------------------------------------------------------------------ */
@@ -259,11 +173,12 @@ static void heard(struct conn *c)
 {
     struct front *f = c->front;
     c->heard_ms = f->hub->clock.now_ms;
-    c->pinged = c->ping_due = false;
+    c->pinged_after_ms = 0;
+    c->ping_due = false;
     if (c->state != CONN_OPEN)
         return;
-    list_remove(&c->silent);
-    list_push(&f->silent, &c->silent);
+    list_remove(&c->all);
+    list_push(&f->conns, &c->all);
 }
 
 static int receive(struct conn *c, const char *piece, size_t len)
@@ -281,14 +196,29 @@ static uint64_t bytes_acked(const struct conn *c)
     return tcp_bytes_acked(lws_get_socket_fd(c->wsi));
 }
 
+void ws_stall(struct conn *c, struct list *where)
+{
+    struct stall *stall = c->stall = xcalloc(sizeof *stall);
+    stall->conn = c;
+    stall->moved_ms = c->front->hub->clock.now_ms;
+    stall->acked = bytes_acked(c);
+    list_push(where, &stall->node);
+}
+
+void ws_unstall(struct conn *c)
+{
+    if (!c->stall)
+        return;
+    list_remove(&c->stall->node);
+    free(c->stall);
+    c->stall = NULL;
+}
+
 static void block(struct conn *c)
 {
     lws_callback_on_writable(c->wsi);
-    if (list_is_in(&c->blocked))
-        return;
-    c->moved_ms = c->front->hub->clock.now_ms;
-    c->acked = bytes_acked(c);
-    list_push(&c->front->blocked, &c->blocked);
+    if (!c->stall)
+        ws_stall(c, &c->front->blocked);
 }
 
 void ws_cut(struct conn *c)
@@ -302,17 +232,19 @@ static bool must_wait(const struct conn *c)
     return lws_partial_buffered(c->wsi) || lws_quirk_goes_first(c->wsi);
 }
 
-/* Allowed during any send: when something is pending, the ping follows it. */
+/* Allowed during any send: when something is pending, the ping follows it.  libwebsockets reports
+ * no empty pong, but neither does it touch the connection's receive buffer for one, which thus
+ * takes no memory as long as the peer is silent; on TCP has_said_something notices it. */
 static void ping(struct conn *c)
 {
+    bool is_tcp = tcp_silent_ms(lws_get_socket_fd(c->wsi)) >= 0;
     unsigned char frame[LWS_PRE + 2];
     c->ping_due = lws_partial_buffered(c->wsi);
     if (c->ping_due)
         return;
     memcpy(frame + LWS_PRE, "hf", 2);
-    lws_write(c->wsi, frame + LWS_PRE, 2, LWS_WRITE_PING);
-    c->pinged = true;
-    c->pinged_ms = c->front->hub->clock.now_ms;
+    lws_write(c->wsi, frame + LWS_PRE, is_tcp ? 0 : 2, LWS_WRITE_PING);
+    c->pinged_after_ms = (uint32_t)(c->front->hub->clock.now_ms - c->heard_ms);
 }
 
 /* Pending answers go out before the close frame, in at most the time of the close itself; a peer
@@ -345,7 +277,7 @@ static void flush(struct session *session)
         if (c->state != CONN_OPEN)
             return;
         pending = must_wait(c);
-        list_remove(&c->blocked);
+        ws_unstall(c);
     }
     if (session->state == SESSION_CLOSING && !is_waited_for(c, pending))
         closing_say(c);
@@ -381,19 +313,19 @@ void ws_flush_woken(struct front *f)
 static void took(struct conn *c)
 {
     msec_t now = c->front->hub->clock.now_ms;
-    if (now - c->moved_ms >= TAKES_LATE_MS)
+    if (now - c->stall->moved_ms >= TAKES_LATE_MS)
         heard(c);
-    c->moved_ms = now;
+    c->stall->moved_ms = now;
 }
 
 static int writable(struct conn *c)
 {
-    if (list_is_in(&c->blocked))
+    if (c->stall)
         took(c);
     lws_quirk_has_gone(c->wsi);
     if (c->state != CONN_OPEN)
         return 0;
-    list_remove(&c->blocked);
+    ws_unstall(c);
     session_wake(&c->session);
     return 0;
 }
@@ -411,22 +343,25 @@ static bool has_said_something(const struct conn *c, msec_t now)
 static bool takes_nothing(const struct conn *c, msec_t now)
 {
     bool watches = session_knows(&c->session) & LINK_WATCHES;
-    return now - c->moved_ms >= (watches ? SLOW_AFTER_MS : SLOW_EVENTS_AFTER_MS);
+    return now - c->stall->moved_ms >= (watches ? SLOW_AFTER_MS : SLOW_EVENTS_AFTER_MS);
 }
 
 static void check_silence(struct front *f)
 {
     msec_t now = f->hub->clock.now_ms;
-    list_each (it, &f->silent) {
-        struct conn *c = list_item(it, struct conn, silent);
-        if (now - c->heard_ms < PING_AFTER_MS)
+    list_each (it, &f->conns) {
+        struct conn *c = list_item(it, struct conn, all);
+        if (c->state != CONN_OPEN)
+            continue;
+        msec_t silent = now - c->heard_ms;
+        if (silent < PING_AFTER_MS)
             break;
         if (has_said_something(c, now))
             heard(c);
-        else if (c->pinged && now - c->pinged_ms >= SILENT_AFTER_MS)
-            session_close(&c->session, CLOSE_SILENT);
-        else if (!c->pinged)
+        else if (!c->pinged_after_ms)
             ping(c);
+        else if (silent - c->pinged_after_ms >= SILENT_AFTER_MS)
+            session_close(&c->session, CLOSE_SILENT);
     }
 }
 
@@ -434,10 +369,11 @@ static void check_blocked(struct front *f)
 {
     msec_t now = f->hub->clock.now_ms;
     list_each (it, &f->blocked) {
-        struct conn *c = list_item(it, struct conn, blocked);
+        struct stall *stall = list_item(it, struct stall, node);
+        struct conn *c = stall->conn;
         uint64_t acked = bytes_acked(c);
-        if (acked != c->acked) {
-            c->acked = acked;
+        if (acked != stall->acked) {
+            stall->acked = acked;
             took(c);
         } else if (takes_nothing(c, now)) {
             session_close(&c->session, CLOSE_SLOW);
@@ -445,13 +381,14 @@ static void check_blocked(struct front *f)
     }
 }
 
-/* For proxies that count only data: an empty line, which every client skips. */
-static void keep_alive(struct conn *c, msec_t now)
+/* For proxies that count only data: an empty line, which every client skips.  before: the last tick,
+ * 0 for none. */
+static void keep_alive(struct conn *c, msec_t now, msec_t before)
 {
-    if (!c->session.keepalive_data || now - c->kept_ms < KEEPALIVE_MS)
-        return;
-    c->kept_ms = now;
-    if (c->state != CONN_OPEN || lws_partial_buffered(c->wsi))
+    msec_t age = now - c->opened_ms, was = before > c->opened_ms ? before - c->opened_ms : 0;
+    bool is_due = age / KEEPALIVE_MS > was / KEEPALIVE_MS;
+    if (!c->session.keepalive_data || !is_due || c->state != CONN_OPEN ||
+        lws_partial_buffered(c->wsi))
         return;
     unsigned char line[LWS_PRE + 1];
     line[LWS_PRE] = '\n';
@@ -460,10 +397,12 @@ static void keep_alive(struct conn *c, msec_t now)
 
 void ws_tick(struct front *f)
 {
+    msec_t now = f->hub->clock.now_ms;
     check_silence(f);
     check_blocked(f);
     list_each (it, &f->conns)
-        keep_alive(list_item(it, struct conn, all), f->hub->clock.now_ms);
+        keep_alive(list_item(it, struct conn, all), now, f->ticked_ms);
+    f->ticked_ms = now;
 }
 
 void ws_say_goaway(struct front *f)
@@ -519,6 +458,9 @@ static int created(struct front *f)
 
 static int destroyed(struct front *f, struct lws *wsi)
 {
+    struct conn *c = conn_of(wsi);
+    if (c && c->state != CONN_DEAD)
+        ws_closed(c);
     peer_free(f, lws_get_opaque_user_data(wsi));
     lws_set_opaque_user_data(wsi, NULL);
     f->n_wsi--;
@@ -536,22 +478,22 @@ static int pong_came(struct conn *c)
 int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len)
 {
     struct front *f = lws_context_user(lws_get_context(wsi));
-    struct conn **slot = user;
+    struct conn *c = conn_of(wsi);
 
     switch (why) {
     case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS: return keep_tls(f, user);
     case LWS_CALLBACK_WSI_CREATE: return created(f);
     case LWS_CALLBACK_WSI_DESTROY: return destroyed(f, wsi);
-    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return admit(f, wsi);
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: return admission_decide(f, wsi);
     case LWS_CALLBACK_CONFIRM_EXTENSION_OKAY: return extension_confirm(wsi);
     case LWS_CALLBACK_ADD_HEADERS: return extension_answer(wsi, in);
-    case LWS_CALLBACK_ESTABLISHED: return open_conn(f, wsi, slot);
-    case LWS_CALLBACK_RECEIVE: return receive(*slot, in, len);
-    case LWS_CALLBACK_RECEIVE_PONG: return pong_came(*slot);
-    case LWS_CALLBACK_SERVER_WRITEABLE: return writable(*slot);
-    case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE: return peer_closes(*slot, in, len);
-    case LWS_CALLBACK_WS_SERVER_DROP_PROTOCOL: return closing_dropped(slot ? *slot : NULL);
-    case LWS_CALLBACK_CLOSED: return ws_closed(*slot);
+    case LWS_CALLBACK_ESTABLISHED: return open_conn(f, wsi);
+    case LWS_CALLBACK_RECEIVE: return receive(c, in, len);
+    case LWS_CALLBACK_RECEIVE_PONG: return pong_came(c);
+    case LWS_CALLBACK_SERVER_WRITEABLE: return writable(c);
+    case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE: return peer_closes(c, in, len);
+    case LWS_CALLBACK_WS_SERVER_DROP_PROTOCOL: return closing_dropped(c);
+    case LWS_CALLBACK_CLOSED: return c ? ws_closed(c) : 0;
     default: return http_callback(f, wsi, why, user, in, len);
     }
 }

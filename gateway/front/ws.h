@@ -4,16 +4,15 @@
  *           written at the end of the turn, many lines at once, as long as nothing is pending; only
  *           a full socket asks for the writable callback.
  * Thread:   loop.
- * Owns:     each conn owns its session.  A conn is freed at the end of the turn in which it closed.
+ * Owns:     each conn owns its session.  libwebsockets says when a socket's memory goes, of which
+ *           its conn is part: closed, it is in no list, and is freed when no caller is inside it.
  */
 #ifndef GATEWAY_FRONT_WS_H
 #define GATEWAY_FRONT_WS_H
 
 #include "core/session.h"
-#include "gateway/front/deflate.h"
+#include "gateway/front/address.h"
 #include "gateway/front/front.h"
-
-struct address;
 
 struct conn;
 
@@ -49,30 +48,41 @@ struct ws_kind {
     const void *of_kind; /* the kind's own */
 };
 
+/* A peer that is not identified yet. */
+struct stranger {
+    char *bearer, *cookie; /* NULL: none */
+};
+
+/* The last message has not left yet. */
+struct stall {
+    struct list node; /* in the front's list */
+    struct conn *conn;
+    msec_t moved_ms;    /* the reader last took something */
+    uint64_t acked;     /* bytes, by then */
+    bool close_was_due; /* libwebsockets has failed it, and a turn has passed since */
+};
+
+/* There may be 100,000, and most are silent (core/session.h). */
 struct conn {
+    struct peer peer; /* the first: it has become this */
     struct front *front;
     struct lws *wsi;
     uint64_t number; /* in the log */
     struct session session;
-    struct buf message; /* the pieces of an incomplete one */
-    size_t n_checked;   /* of its bytes are UTF-8 */
-    bool message_is_binary, message_is_deflated;
-    bool frame_ended;             /* the next bytes begin a frame */
-    bool close_was_due;           /* libwebsockets has failed it, and a turn has passed since */
-    struct deflate_terms deflate; /* for compressed messages */
-    bool from_browser;            /* it sent Origin */
-    bool ping_due;                /* it could not be sent yet: something was pending */
-    bool pinged;                  /* at pinged_ms, without a sign of life since */
-    bool stranger;                /* before welcome: counted separately */
-    bool lingers; /* it is closing, waits for pending output, and the peer does not take it */
-    enum conn_state state;
-    char *bearer, *cookie; /* until the client is identified */
+    struct incoming *incoming; /* the pieces of an incomplete message; NULL: none */
+    struct stranger *stranger; /* before welcome, when it is counted separately; then NULL */
+    struct stall *stall;       /* NULL: nothing is pending */
     struct address *address;
-    msec_t opened_ms, heard_ms, pinged_ms, kept_ms;
-    msec_t moved_ms;   /* the reader last took something */
-    uint64_t acked;    /* bytes, by then */
-    uint64_t deflated; /* number of the last compressed message (deflate.h) */
-    struct list all, silent, blocked;
+    msec_t opened_ms, heard_ms;
+    uint64_t deflated;        /* number of the last compressed message (deflate.h) */
+    uint32_t pinged_after_ms; /* heard_ms; 0: not since */
+    enum conn_state state : 8;
+    bool message_is_binary, message_is_deflated;
+    bool frame_ended;  /* the next bytes begin a frame */
+    bool from_browser; /* it sent Origin */
+    bool ping_due;     /* it could not be sent yet: something was pending */
+    bool lingers;      /* it is closing, waits for pending output, and the peer does not take it */
+    struct list all;   /* in the front's conns */
     const struct ws_kind *kind; /* NULL: it speaks holdfast.v1 */
     void *own;                  /* the kind's */
 };
@@ -80,11 +90,18 @@ struct conn {
 /* The callback of the vhost's only protocol: HTTP and WebSocket. */
 int ws_callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in, size_t len);
 void ws_cut(struct conn *c); /* ends it without a close frame, and drops pending output */
+/* Whether it came with one, and is not identified yet. */
+static inline bool ws_brought_token(const struct conn *c)
+{
+    return c->stranger && (c->stranger->bearer || c->stranger->cookie);
+}
 /* The peer is identified: it is no longer counted as a stranger. */
 void ws_is_known(struct conn *c);
+/* Puts it into the list, of those that wait for what is pending; or out of it. */
+void ws_stall(struct conn *c, struct list *where);
+void ws_unstall(struct conn *c);
 void ws_flush_woken(struct front *f); /* the end of the turn */
-void ws_reap(struct front *f);
-void ws_tick(struct front *f); /* once a second: heartbeats, slow readers */
+void ws_tick(struct front *f);        /* once a second: heartbeats, slow readers */
 void ws_say_goaway(struct front *f);
 /* Closes one owner's connections, after an error line when why is given; returns their number. */
 uint32_t ws_close_owner(struct front *f, struct str owner, enum close_code code, const char *why);

@@ -7,7 +7,7 @@ import socket
 from gateway import SCALE, WAIT_S, Gateway, wait_until
 from holdfast import Client, Refused, ids, script_agent
 from test_http_api import Api
-from wire import Wire
+from wire import TEXT, Wire, frame
 
 
 def events(gateway, api, task):
@@ -167,6 +167,25 @@ def test_g22_every_spelling_of_an_address_behind_a_proxy_is_one():
     with Gateway(config) as gateway, contextlib.ExitStack() as kept:
         for group in groups:
             assert [let_in(gateway, kept, one) for one in group] == [True] * 3 + [False] * (len(group) - 3), group
+
+
+def test_frames_of_a_face_behind_a_proxy_are_paced_by_the_client_s_address():
+    """Until the peer is identified; the head that names it is gone by then."""
+    config = {"trusted_proxies": ["127.0.0.1"], "limits": {"requests_per_second": 1, "burst": 8}}
+    with Gateway(config) as gateway, contextlib.ExitStack() as kept:
+        def answers(forwarded):
+            wire = Wire(gateway, path="/v1/ai", headers={"X-Forwarded-For": forwarded})
+            kept.callback(wire.close)
+
+            def ask():
+                wire.send(frame(TEXT, b'{"chatId":"c","requestId":"r","type":"reconnect"}'))
+                return b"too many" in wire.recv()[1]
+
+            return ask
+
+        hasty, other = answers("203.0.113.7"), answers("203.0.113.8")
+        wait_until(hasty, "a refusal")
+        assert not other()
 
 
 def test_addresses_of_one_ipv6_network_are_one():

@@ -319,7 +319,8 @@ def test_silent_client_is_pinged_at_20_s_and_closed_at_50_s(waited):
 def test_client_that_answers_pings_is_kept(waited):
     watcher = waited["answering"]
     seen = [entry for entry in watcher.seen if entry[0] < TOTAL_S]  # it reads on while the others are looked at
-    assert len([entry for entry in seen if entry[1] == PING]) == 2
+    # without a payload: for that of a pong libwebsockets would touch the connection's receive buffer
+    assert [entry[2] for entry in seen if entry[1] == PING] == [b"", b""]
     assert watcher.ended is None and watcher.close_code() is None
     # F45: no proxy that cuts after 30 s without a byte has a reason to
     times = [0] + [entry[0] for entry in seen] + [TOTAL_S]

@@ -394,7 +394,7 @@ static void check_bounds(void)
 {
     for (size_t i = 0; i < CLIENTS; i++) {
         const struct session *s = &w.watchers[i].client->session;
-        assert_true(s->n_replies + s->n_requests <= 66); /* 64, and those that close */
+        assert_true(session_n_waiting(s) <= 66); /* 64, and those that close */
     }
 }
 
