@@ -235,13 +235,16 @@ class Round:
 
     def check_branches(self, client):
         """All messages of all tasks are there, and the current branch is one path."""
-        everything = self.pages(client, all=True)
+        def of_one_moment():  # tasks that had not begun before the kill begin now, and end
+            everything, path = self.pages(client, all=True), self.pages(client)
+            return everything == self.pages(client, all=True) and (everything, path)
+
+        everything, path = wait_until(of_one_moment, "a moment without a new message")
         by_id = {message["message_id"]: message for message in everything}
         asked = {message["task_id"] for message in everything if message["role"] == "user"}
         for task, way in self.placed.items():
             assert way == "regenerate" or task in asked, "a question was lost"
         assert all(message.get("parent_id", message["message_id"]) in by_id for message in everything)
-        path = self.pages(client)
         assert [m.get("parent_id") for m in path] == [None] + [m["message_id"] for m in path[:-1]]
         for message in path:
             others = [m["message_id"] for m in everything if m.get("parent_id") == message.get("parent_id")]

@@ -50,7 +50,7 @@ export function Thread({ conversation, ask, edit, sought = null }: Props) {
   const isEmpty = turns.length === 0 && conversation.loaded;
   return (
     <Followed conversation={conversation} isEmpty={isEmpty && isNew(conversation)} sought={sought}>
-      <Earlier conversation={conversation} />
+      <Earlier conversation={conversation} first={turns[0]?.key} />
       {isEmpty && <Nothing conversation={conversation} ask={ask} />}
       <div id="turns" role="log" aria-live="off">
         {turns.map((turn) => (
@@ -136,11 +136,13 @@ function Nothing({ conversation, ask }: Pick<Props, "conversation" | "ask">) {
   );
 }
 
-/** Loads older messages, and keeps the reading position, and the focus for the next ones. */
-function Earlier({ conversation }: { conversation: Conversation }) {
+/**
+ * Loads older messages, and keeps the reading position, and the focus for the next ones.  The first turn is the one that
+ * stands on the page: the conversation may have got others, which are drawn in the next frame.
+ */
+function Earlier({ conversation, first }: { conversation: Conversation; first: string | undefined }) {
   const [busy, setBusy] = useState(false);
   const place = useRef<{ thread: Element; fromEnd: number }>(null);
-  const first = conversation.messages[0];
   useLayoutEffect(() => {
     if (!place.current) return;
     const { thread, fromEnd } = place.current;
