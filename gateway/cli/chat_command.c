@@ -38,10 +38,10 @@ void chat_command_put_agents(const struct chat *c, struct buf *out)
 
 /* --- what they do ----------------------------------------------------------------------------- */
 
-static void list_conversations(struct chat *c)
+void chat_command_list(struct chat *c, int limit)
 {
     struct buf r = chat_request("conversations");
-    js_put_int(&r, "limit", LISTED);
+    js_put_int(&r, "limit", limit);
     chat_send(c, &r);
 }
 
@@ -50,7 +50,7 @@ static void obey_resume(struct chat *c, const char *name)
     const char *slash = strchr(name, '/');
     size_t n = strcspn(name, "/");
     if (!*name) {
-        list_conversations(c);
+        chat_command_list(c, LISTED);
         return;
     }
     if (n == 0 || (slash && !slash[1])) {
