@@ -152,8 +152,11 @@ static void obey_help(struct chat *c, const char *word)
     (void)word;
     for (size_t i = 0; i < countof(commands); i++)
         buf_putf(&all, "%s%s", i ? "\n" : "", commands[i].help);
-    chat_show_aside(&c->show, "%s\nWhat you type during an answer is asked when it has ended.",
-                    all.bytes);
+    chat_show_aside(
+        &c->show,
+        "%s\nTab completes, Alt-Enter begins a new line, and what you type during an answer "
+        "is asked when it has ended.",
+        all.bytes);
     buf_done(&all);
 }
 
