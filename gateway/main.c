@@ -231,8 +231,8 @@ static int make_token(const struct options *o)
     if (good)
         printf("%s\n", token.bytes);
     else
-        fprintf(stderr, "holdfast: %s%.*s\n", why, (int)faults.len,
-                faults.bytes ? faults.bytes : "");
+        fprintf(stderr, "holdfast: %s%.*s%s", why, (int)faults.len,
+                faults.bytes ? faults.bytes : "", faults.len ? "" : "\n"); /* each has its own */
     auth_close(auth);
     buf_done(&faults);
     buf_done(&token);
@@ -419,8 +419,8 @@ static int run_verify(struct options *o, const char *file)
 
 static int run_version(struct options *o, const char *file)
 {
-    (void)o;
-    (void)file;
+    if (file)
+        return main_misuse(o, "version takes nothing");
     printf("holdfast %s\n", HOLDFAST_VERSION);
     return 0;
 }
@@ -450,6 +450,10 @@ static int main_run(int argc, char **argv)
         return main_misuse(&o, why);
     if (strcmp(o.command, "admin") == 0)
         return admin(&o, argc - 1 - optind, argv + 1 + optind);
+    if (optind + 1 < argc - 1) {
+        snprintf(why, sizeof why, "%s takes no further word: %.80s", o.command, argv[2 + optind]);
+        return main_misuse(&o, why);
+    }
     for (size_t i = 0; i < countof(commands); i++)
         if (strcmp(commands[i].name, o.command) == 0)
             return commands[i].run(&o, optind < argc - 1 ? argv[1 + optind] : NULL);

@@ -38,10 +38,10 @@ void chat_command_put_agents(const struct chat *c, struct buf *out)
 
 /* --- what they do ----------------------------------------------------------------------------- */
 
-static void list_conversations(struct chat *c)
+void chat_command_list(struct chat *c, int limit)
 {
     struct buf r = chat_request("conversations");
-    js_put_int(&r, "limit", LISTED);
+    js_put_int(&r, "limit", limit);
     chat_send(c, &r);
 }
 
@@ -50,7 +50,7 @@ static void obey_resume(struct chat *c, const char *name)
     const char *slash = strchr(name, '/');
     size_t n = strcspn(name, "/");
     if (!*name) {
-        list_conversations(c);
+        chat_command_list(c, LISTED);
         return;
     }
     if (n == 0 || (slash && !slash[1])) {
@@ -152,8 +152,11 @@ static void obey_help(struct chat *c, const char *word)
     (void)word;
     for (size_t i = 0; i < countof(commands); i++)
         buf_putf(&all, "%s%s", i ? "\n" : "", commands[i].help);
-    chat_show_aside(&c->show, "%s\nWhat you type during an answer is asked when it has ended.",
-                    all.bytes);
+    chat_show_aside(
+        &c->show,
+        "%s\nTab completes, Alt-Enter begins a new line, and what you type during an answer "
+        "is asked when it has ended.",
+        all.bytes);
     buf_done(&all);
 }
 

@@ -203,9 +203,12 @@ static void on_event(struct chat *c)
     if (seq <= c->seen || c->state == CHAT_OVER)
         return;
     c->seen = seq;
+    if (c->o->prints_json)
+        chat_show_row(&c->show, c->line);
     if (!known || !data)
         return;
-    show_event(c, event, data);
+    if (!c->o->prints_json || event == EVENT_INPUT_REQUIRED || event == EVENT_INPUT_RECEIVED)
+        show_event(c, event, data);
     if (event_is_terminal(event))
         end(c, event == EVENT_TASK_COMPLETED ? 0 : 1);
     else if (c->show.has_failed)
@@ -257,6 +260,14 @@ static bool has_agent(struct chat *c)
     return false;
 }
 
+static void begin(struct chat *c)
+{
+    if (c->o->talks && !c->task && c->message.len == 0)
+        begin_talk(c);
+    else
+        chat_ask(c);
+}
+
 static void on_welcome(struct chat *c)
 {
     uint32_t token = js_get(&c->doc, 0, "token");
@@ -277,10 +288,10 @@ static void on_welcome(struct chat *c)
     keep_agents(c);
     if (is_first && !has_agent(c))
         return;
-    if (c->o->talks && !c->task && c->message.len == 0)
-        begin_talk(c);
+    if (c->o->continues && !c->has_looked_back && !c->task)
+        chat_command_list(c, 1);
     else
-        chat_ask(c);
+        begin(c);
 }
 
 static void on_started(struct chat *c)
@@ -395,13 +406,28 @@ static void follow_newest(struct chat *c, uint32_t task)
     chat_talk_draw(c);
 }
 
+/* --continue: the conversation that changed last; a new one when there is none. */
+static void go_on_in(struct chat *c, uint32_t conversations)
+{
+    uint32_t newest = js_first(&c->doc, conversations);
+    c->has_looked_back = true;
+    if (newest < js_end(&c->doc, conversations))
+        keep_member(c, newest, "conversation_id", &c->conversation);
+    begin(c);
+}
+
 static void on_list(struct chat *c, const char *key)
 {
     uint32_t rows = js_get(&c->doc, 0, key), more = js_get(&c->doc, 0, "more");
     bool is_task = strcmp(key, "tasks") == 0;
     uint32_t at[LIST_MAX];
     size_t n = 0;
-    if (rows && js_type(&c->doc, rows) == JS_ARRAY)
+    bool has_rows = rows && js_type(&c->doc, rows) == JS_ARRAY;
+    if (has_rows && c->o->continues && !c->has_looked_back) {
+        go_on_in(c, rows);
+        return;
+    }
+    if (has_rows)
         for (uint32_t i = js_first(&c->doc, rows); i < js_end(&c->doc, rows) && n < LIST_MAX;
              i = js_next(&c->doc, i))
             at[n++] = i;
@@ -459,6 +485,7 @@ void chat_take_line(void *arg, struct str line)
     uint32_t type = js_get(&c->doc, 0, "type");
     if (!type)
         return;
+    c->line = line;
     for (size_t i = 0; i < countof(kinds); i++)
         if (js_is(&c->doc, type, kinds[i].type)) {
             kinds[i].take(c);

@@ -57,6 +57,8 @@ static const char *read_flags(int argc, char **argv, struct chat_options *o)
             task = optarg;
             break;
         case 'L': o->what = CHAT_LIST; break;
+        case 'C': o->continues = true; break;
+        case 'j': o->prints_json = true; break;
         case 'n':
             if (!chat_read_number(optarg, &o->after))
                 return "--after is the number of an event";
@@ -64,6 +66,10 @@ static const char *read_flags(int argc, char **argv, struct chat_options *o)
         default: return why;
         }
     }
+    if (o->continues && (o->what != CHAT_ASK || o->conversation))
+        return "--continue goes with a question alone, and not with --conversation";
+    if (o->prints_json && (o->what == CHAT_LIST || o->what == CHAT_CANCEL))
+        return "--json is for the events of a task";
     return task && !read_task(task, o) ? "a task is named CONVERSATION/TASK" : NULL;
 }
 
@@ -85,18 +91,32 @@ static const char *read_stdin(struct buf *out)
     return NULL;
 }
 
+/* "-" stands for stdin, as a part of its own. */
+static const char *read_words(char **words, struct buf *out)
+{
+    bool had_stdin = false, is_part = false;
+    const char *error = NULL;
+    for (size_t i = 0; words[i] && !error; i++) {
+        bool is_stdin = strcmp(words[i], "-") == 0 && !had_stdin;
+        buf_puts(out, i == 0 ? "" : is_stdin || is_part ? "\n\n" : " ");
+        is_part = is_stdin;
+        had_stdin = had_stdin || is_stdin;
+        if (is_stdin)
+            error = read_stdin(out);
+        else
+            buf_puts(out, words[i]);
+    }
+    return error;
+}
+
 static const char *read_message(char **words, struct chat_options *o)
 {
-    for (size_t i = 0; words[i]; i++) {
-        buf_puts(&o->message, i ? " " : "");
-        buf_puts(&o->message, words[i]);
-    }
     if (o->what != CHAT_ASK)
-        return o->message.len ? "a message is only for a question" : NULL;
-    o->talks = !words[0] && isatty(STDIN_FILENO);
+        return words[0] ? "a message is only for a question" : NULL;
+    o->talks = !words[0] && !o->prints_json && isatty(STDIN_FILENO);
     if (o->talks)
         return NULL;
-    const char *error = words[0] ? NULL : read_stdin(&o->message);
+    const char *error = words[0] ? read_words(words, &o->message) : read_stdin(&o->message);
     return error ? error : o->message.len == 0 ? "there is no message" : NULL;
 }
 

@@ -37,7 +37,8 @@ struct chat {
     uv_poll_t keyboard;
     struct chat_show show;
     struct js_doc doc;
-    char *token; /* NULL: a new guest */
+    struct str line; /* that is taken: of which doc is */
+    char *token;     /* NULL: a new guest */
     char request_key[33];
     struct buf message;              /* the question; empty in an idle talk */
     char *agent;                     /* NULL: the default */
@@ -60,7 +61,8 @@ struct chat {
     bool is_stored_token;
     bool is_stopping; /* a talk's answer was cancelled */
     bool talk_began;
-    bool is_warned; /* the last thing typed was a Ctrl-C */
+    bool has_looked_back; /* --continue: the conversation is known, or there is none */
+    bool is_warned;       /* the last thing typed was a Ctrl-C */
     bool was_welcome;
     bool is_broken;
     bool may_miss_answers; /* the connection broke, and the task's events are not caught up yet */
@@ -100,6 +102,7 @@ enum chat_command { CHAT_COMMAND_NONE, CHAT_COMMAND_UNKNOWN, CHAT_COMMAND_LATER,
 enum chat_command chat_command_of(const char *line);
 void chat_command_obey(struct chat *c, const char *line); /* or says what is wrong with it */
 void chat_command_complete(struct chat *c);               /* the line at the prompt, for Tab */
+void chat_command_list(struct chat *c, int limit);        /* asks for the newest conversations */
 /* Asks for the end of the conversation, and for the task that runs in it. */
 void chat_command_look_back(struct chat *c);
 /* True also where the gateway tells of no agents. */

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "gateway/base/nearest.h"
+
 #define EXIT_USAGE 2
 
 /* In the order of the help; further rows of a command are other ways to call it. */
@@ -25,8 +27,9 @@ static const struct usage_row {
      "prints a token for that owner"},
     {"admin", "[--config FILE] [--data DIR] …", "asks the gateway of that directory"},
     {"chat", "[URL] [MESSAGE...]\n[--agent NAME] [--conversation ID] [--token TOKEN]",
-     "asks, and prints the answer; without a message it reads stdin,\n"
-     "or on a terminal begins a talk (/help)"},
+     "asks, and prints the answer; - among the words is stdin, and so is\n"
+     "no message at all, which on a terminal begins a talk (/help)"},
+    {"chat", "[URL] --continue [MESSAGE...]", "asks in the conversation that changed last"},
     {"chat", "[URL] --resume CONVERSATION/TASK [--after N]", "shows the rest of a task"},
     {"chat", "[URL] --cancel CONVERSATION/TASK", "stops a task"},
     {"chat", "[URL] --list [--conversation ID]", "lists conversations, or tasks of one"},
@@ -72,11 +75,13 @@ static const struct usage_option {
     {"token admin", 't', "ttl", "1h", "how long it holds: 90s, 15m, 1h, 7d"},
     {"chat", 'a', "agent", "NAME", "asks that agent instead of the default one"},
     {"chat", 'i', "conversation", "ID", "asks in that conversation"},
+    {"chat", 'C', "continue", NULL, "goes on in the conversation that changed last"},
     {"chat", 'k', "token", "TOKEN", "by default that of HOLDFAST_TOKEN, else a guest's"},
     {"chat", 'r', "resume", "CONVERSATION/TASK", "shows a task from its beginning, or …"},
     {"chat", 'n', "after", "N", "… behind that event"},
     {"chat", 'x', "cancel", "CONVERSATION/TASK", "stops it"},
     {"chat", 'L', "list", NULL, "the newest first, one a line"},
+    {"chat", 'j', "json", NULL, "prints the task's events as the gateway sends them, one a line"},
 };
 
 #define ABOUT_AT 37 /* columns before what a command does */
@@ -164,10 +169,24 @@ int usage_fail(const char *command, const char *why)
     return EXIT_USAGE;
 }
 
+/* Keeps the name that resembles the misspelt one most, if it was a slip. */
+static void keep_nearer(const char *misspelt, const char *name, const char **nearest)
+{
+    size_t d = nearest_distance(str_of(misspelt), str_of(name)), least = NEAREST_SLIP + 1;
+    if (*nearest)
+        least = nearest_distance(str_of(misspelt), str_of(*nearest));
+    if (d < least && d * 3 <= strlen(misspelt)) /* "dance" is no "cancel" */
+        *nearest = name;
+}
+
 int usage_unknown(const char *command)
 {
+    const char *nearest = NULL;
+    for (size_t i = 0; i < countof(rows); i++)
+        keep_nearer(command, rows[i].command, &nearest);
     if (*command)
-        fprintf(stderr, "holdfast: there is no command \"%.40s\"", command);
+        fprintf(stderr, "holdfast: there is no command \"%.40s\"%s%s%s", command,
+                nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
     else
         fprintf(stderr, "holdfast: a command is missing");
     fprintf(stderr, ": holdfast help has all of them\n");
@@ -220,6 +239,16 @@ void usage_options(const char *command, struct option ret[USAGE_OPTIONS])
     ret[n] = (struct option){0};
 }
 
+static void tell_unknown(const char *command, const struct option *known, const char *word,
+                         char ret_why[160])
+{
+    const char *nearest = NULL, *name = strncmp(word, "--", 2) == 0 ? word + 2 : "";
+    for (; known->name; known++)
+        keep_nearer(name, known->name, &nearest);
+    snprintf(ret_why, 160, "%s has no option %.80s%s%s%s", command, word,
+             nearest ? "; did you mean --" : "", nearest ? nearest : "", nearest ? "?" : "");
+}
+
 int usage_next(const char *command, int argc, char **argv, char ret_why[160])
 {
     struct option known[USAGE_OPTIONS];
@@ -230,6 +259,6 @@ int usage_next(const char *command, int argc, char **argv, char ret_why[160])
     if (letter == ':')
         snprintf(ret_why, 160, "%.100s needs a value", argv[optind - 1]);
     else if (letter == '?')
-        snprintf(ret_why, 160, "%s has no option %.100s", command, word ? word : "");
+        tell_unknown(command, known, word ? word : "", ret_why);
     return letter == ':' ? '?' : letter;
 }

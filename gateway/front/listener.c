@@ -16,6 +16,8 @@
 #include "gateway/front/proxied.h"
 #include "gateway/front/tcp.h"
 
+#define PORT_TAKEN \
+    "Address already in use: perhaps another gateway runs; --listen HOST:PORT names another port"
 #define ACCEPTS_PER_TURN 64
 #define ACCEPT_AGAIN_MS 200
 #define OTHERS_ACCEPT_MS 20 /* for another process with fewer sockets; then it is ours after all */
@@ -196,7 +198,9 @@ static int bind_port(const struct config *c)
     snprintf(port, sizeof port, "%d", c->listen_port);
     int e = getaddrinfo(c->listen_host, port, &hints, &found), fd = e == 0 ? bound_to(found) : -1;
     if (fd < 0)
-        tell_cannot_listen(c, e ? gai_strerror(e) : strerror(errno));
+        tell_cannot_listen(c, e                     ? gai_strerror(e)
+                              : errno == EADDRINUSE ? PORT_TAKEN
+                                                    : strerror(errno));
     if (found)
         freeaddrinfo(found);
     return fd;

@@ -18,7 +18,7 @@ from holdfast import Client, ids, program, wait_until
 from lost_history import LostHistory, beside
 from relay import Relay
 from talks import Chat
-from terminal import Command
+from terminal import Command, Screen
 
 
 @pytest.fixture
@@ -95,6 +95,47 @@ def test_agent_and_conversation_are_chosen(chat):
     assert chat.run("--agent", "script", "--conversation", "c-7", "hi")[0] == 0
     status, out, _ = chat.run("--list")
     assert status == 0 and out.startswith("c-7\t0 running\thi\n")
+
+
+def test_stdin_is_a_part_of_the_message_where_it_says_so(chat):
+    for words, message in ((("sum up:", "-"), "sum up:\n\ntwo\nlines"), (("-", "and", "-"), "two\nlines\n\nand -"),
+                           (("-",), "two\nlines"), (("a", "-b"), None)):
+        status, out, _ = chat.run("--", *words, stdin="two\nlines\n")
+        assert (status, out) == (0, f"{message or ' '.join(words)}\n")
+
+
+def test_continue_asks_in_the_conversation_that_changed_last(chat):
+    assert chat.run("--continue", "first")[:2] == (0, "first\n")  # there is none yet
+    chat.run("--conversation", "c-2", "second")
+    assert chat.run("--continue", "third")[:2] == (0, "third\n")
+    with chat.client() as client:
+        said = client.call("history", conversation_id="c-2")["messages"]
+    assert [one["content"] for one in said if one["role"] == "user"] == ["second", "third"]
+    talk = Screen("chat", chat.url, "--continue", environ=chat.environ)
+    talk.until_lines("> second", "second", "> third", "third", ">")
+    talk.type("\x04")
+    assert talk.end()[0] == 0
+    for wrong in (("--continue", "--conversation", "c", "x"), ("--continue", "--list")):
+        assert chat.run(*wrong)[0] == 2
+
+
+def test_json_is_the_events_each_once_in_order(chat):
+    status, out, err = chat.run("--json", program({"token": "a"}, {"exit": 3}))
+    events = [json.loads(line) for line in out.splitlines()]
+    assert status == 1 and [one["seq"] for one in events] == list(range(1, len(events) + 1))
+    assert [one["event"] for one in events] == ["task.created", "task.started", "token", "task.failed"]
+    assert events[-1]["data"]["error"]["code"] == "agent_error"
+    status, out, _ = chat.run("--json", "--resume", "/".join(task_of(err)), "--after", "2")
+    assert [json.loads(line) for line in out.splitlines()] == events[2:]
+    for wrong in (("--json", "--list"), ("--json", "--cancel", "a/b")):
+        assert chat.run(*wrong)[0] == 2
+
+
+def test_file_that_an_agent_gives_is_told(chat, tmp_path):
+    (tmp_path / "report.txt").write_text("12 bytes of.")
+    _, out, err = chat.ask({"line": {"call": "file", "call_id": "c", "path": str(tmp_path / "report.txt")}}, {"hear": "tool_result"},
+                           {"token": "there"})
+    assert out == "there\n" and re.search(r"· it gives a file: report\.txt \(12 bytes, \w+\)\n", err), err
 
 
 def test_list_pages_through_everything(chat):

@@ -287,6 +287,7 @@ def test_commands_of_a_talk(chat):
     talk.until_lines("> /agents", "script", ">")
     talk.type("/help\n")
     talk.until_line("/resume CONVERSATION/TASK")
+    talk.until_line("Tab completes, Alt-Enter begins a new line, and what you type during an answer is asked when it has ended.")
     talk.type("/cancel\n")
     talk.until_lines("· nothing runs", ">")
     talk.type("/agent nobody\n")

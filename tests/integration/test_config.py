@@ -185,11 +185,32 @@ def test_key_is_not_in_what_is_said(tmp_path):
     assert tokens.SECRET.decode() not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(("arguments", "why"), [
+    (("serv",), '"serv" (did you mean serve?)'), (("Backup", "x"), '(did you mean backup?)'),
+    (("serve", "--confg", "x"), "no option --confg; did you mean --config?"),
+    (("chat", "--agnt", "x"), "no option --agnt; did you mean --agent?"), (("verify", "a", "b"), "takes no further word: b"),
+    (("check-config", "a", "b"), "takes no further word: b"), (("print-config", "a", "b"), "takes no further word: b"),
+    (("backup", "a", "b"), "takes no further word: b"), (("version", "x"), "version takes nothing")])
+def test_slip_is_told_and_no_word_is_passed_over(arguments, why):
+    said = run(*arguments)
+    assert said.returncode == 2 and not said.stdout and why in said.stderr and said.stderr.count("\n") == 1
+
+
+def test_word_that_resembles_none_gets_no_advice():
+    for arguments in (("dance",), ("chat", "--dance"), ("serve", "-x")):
+        assert "did you mean" not in run(*arguments).stderr
+
+
+def test_token_without_its_folder_is_one_line(tmp_path):
+    said = run("token", "--sub", "a", "--data", str(tmp_path / "none" / "x"))
+    assert said.returncode == 1 and said.stderr.endswith("No such file or directory\n") and said.stderr.count("\n") == 1
+
+
 def test_port_that_is_taken_is_a_failure(tmp_path):
     with Gateway() as gateway:
         done = run("serve", "--listen", f"127.0.0.1:{gateway.port}", "--data", str(tmp_path / "data"))
         assert done.returncode == 1
-        assert str(gateway.port) in done.stderr
+        assert f'port={gateway.port} why="Address already in use: perhaps another gateway runs; --listen ' in done.stderr
 
 
 def test_without_a_file_it_is_guest_mode_with_the_builtin_agent(tmp_path):

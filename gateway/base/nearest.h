@@ -1,0 +1,16 @@
+/* nearest -- how much a misspelt name resembles another one.
+ *
+ * Thread:   any.
+ */
+#ifndef GATEWAY_BASE_NEAREST_H
+#define GATEWAY_BASE_NEAREST_H
+
+#include "proto/base.h"
+
+/* How many characters must be changed, added or removed: the Levenshtein distance.  ASCII letters
+ * match in either case, and characters from the 65th on do not count. */
+size_t nearest_distance(struct str a, struct str b);
+/* So many are a slip of the fingers. */
+#define NEAREST_SLIP 2
+
+#endif
