@@ -10,14 +10,12 @@
 #include <unistd.h>
 
 #include "gateway/base/deadline.h"
-#include "gateway/base/fault.h"
 #include "gateway/base/header_list.h"
 #include "gateway/base/log.h"
 #include "gateway/base/origin.h"
 #include "gateway/front/address.h"
 #include "gateway/front/admin.h"
 #include "gateway/front/closing.h"
-#include "gateway/front/deflate.h"
 #include "gateway/front/echo.h"
 #include "gateway/front/extension.h"
 #include "gateway/front/http.h"
