@@ -5,6 +5,7 @@
 #define LOAD_RETRY_MS 200
 #define LOAD_BYTES (256 * 1024)      /* of blocks in one read that somebody waits for */
 #define LOAD_AHEAD (2 * LOAD_BYTES)  /* in one that comes before it is needed */
+#define LOAD_ALONE (4 * LOAD_BYTES)  /* the same where nearly nothing else is read ahead */
 #define AHEAD_BYTES (LOAD_AHEAD / 2) /* with less than this before it, a reader gets the next */
 
 struct load {
@@ -13,20 +14,24 @@ struct load {
     uint64_t seq; /* the first seq that is needed */
     msec_t since;
     struct timer again;
-    bool ahead; /* nobody needs it yet: whoever does asks again, and decides what is wrong */
+    size_t bytes; /* so many are asked for */
+    bool ahead;   /* nobody needs it yet: whoever does asks again, and decides what is wrong */
 };
 
 /* Read ahead is a quarter of the cache at most: more would be gone before its readers come to it,
- * and be read again. */
-static bool has_room_ahead(const struct block_cache *cache)
+ * and be read again.  0: there is no room. */
+static size_t room_ahead(const struct block_cache *cache)
 {
-    return cache->ahead_bytes + LOAD_AHEAD <= cache->max_bytes / 4;
+    size_t most = cache->max_bytes / 4;
+    if (cache->ahead_bytes < LOAD_AHEAD && LOAD_ALONE <= most / 4)
+        return LOAD_ALONE;
+    return cache->ahead_bytes + LOAD_AHEAD <= most ? LOAD_AHEAD : 0;
 }
 
 static void no_longer_on_its_way(struct load *load)
 {
     if (load->ahead)
-        load->hub->cache.ahead_bytes -= LOAD_AHEAD;
+        load->hub->cache.ahead_bytes -= load->bytes;
 }
 
 static void end_load(struct load *load)
@@ -130,11 +135,12 @@ static void load_blocks(struct load *load)
               &(struct query){.kind = QUERY_BLOCKS,
                               .task_key = load->stream->task_key,
                               .after = load->seq - 1,
-                              .max_bytes = load->ahead ? LOAD_AHEAD : LOAD_BYTES},
+                              .max_bytes = load->bytes},
               on_loaded, load);
 }
 
-static void load_new(struct hub *h, struct stream *s, uint64_t seq, bool ahead)
+/* ahead: bytes that are read before they are needed, or 0. */
+static void load_new(struct hub *h, struct stream *s, uint64_t seq, size_t ahead)
 {
     struct load *load = s->load = xcalloc(sizeof *load);
     *load = (struct load){.hub = h,
@@ -142,25 +148,27 @@ static void load_new(struct hub *h, struct stream *s, uint64_t seq, bool ahead)
                           .seq = seq,
                           .since = h->clock.now_ms,
                           .again.fire = on_load_again,
-                          .ahead = ahead};
-    h->cache.ahead_bytes += ahead ? LOAD_AHEAD : 0;
+                          .bytes = ahead ? ahead : LOAD_BYTES,
+                          .ahead = ahead > 0};
+    h->cache.ahead_bytes += ahead;
     load_blocks(load);
 }
 
 void load_begin(struct hub *h, struct cursor *c)
 {
     if (!c->stream->load)
-        load_new(h, c->stream, c->seq + 1, false);
+        load_new(h, c->stream, c->seq + 1, 0);
 }
 
 void load_ahead(struct hub *h, struct cursor *c)
 {
     struct stream *s = c->stream;
-    if (s->load || s->gone || s->broken || !has_room_ahead(&h->cache))
+    size_t room = room_ahead(&h->cache);
+    if (s->load || s->gone || s->broken || !room)
         return;
     uint64_t seq = cursor_misses(c, AHEAD_BYTES);
     if (seq)
-        load_new(h, s, seq, true);
+        load_new(h, s, seq, room);
 }
 
 void load_drop(struct stream *s)

@@ -43,7 +43,7 @@ void stream_set(struct stream *s, uint64_t first, uint64_t head, bool ended)
     s->ended = ended;
 }
 
-/* A checksum is of all lines as they were written: then their ends tell that it is the right one. */
+/* A checksum is of all lines as they were written: then its ends tell that it is the right run. */
 static bool has_its_lines(const struct block *b)
 {
     struct str lines = {b->bytes, b->len}, last = event_last_line(lines);

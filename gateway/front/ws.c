@@ -5,12 +5,10 @@
 
 #include "gateway/base/cells.h"
 #include "gateway/base/deadline.h"
-#include "gateway/base/fault.h"
 #include "gateway/base/log.h"
 #include "gateway/front/address.h"
 #include "gateway/front/admission.h"
 #include "gateway/front/closing.h"
-#include "gateway/front/deflate.h"
 #include "gateway/front/extension.h"
 #include "gateway/front/http.h"
 #include "gateway/front/incoming.h"

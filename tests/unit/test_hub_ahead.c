@@ -19,6 +19,7 @@ static struct {
     void (*query)(struct store_port *, const struct query *, store_query_fn, void *);
     store_query_fn done;
     size_t bytes; /* of blocks that are read from the store */
+    size_t most;  /* that one read asked for */
 } counted;
 
 static void count_answer(void *arg, int status, struct answer *answer)
@@ -33,6 +34,7 @@ static void count_query(struct store_port *port, const struct query *q, store_qu
 {
     if (q->kind == QUERY_BLOCKS) {
         counted.done = done; /* of all loads */
+        counted.most = q->max_bytes > counted.most ? q->max_bytes : counted.most;
         done = count_answer;
     }
     counted.query(port, q, done, arg);
@@ -47,10 +49,10 @@ static bool has_query(struct kit *k)
 }
 
 /* A message for each reader, then a turn of the hub and what it asks of the store. */
-static bool read_in_turn(struct kit *k, struct client **readers)
+static bool read_in_turn(struct kit *k, struct client **readers, int n)
 {
     bool any = false;
-    for (int i = 0; i < READERS; i++) {
+    for (int i = 0; i < n; i++) {
         struct client *c = readers[i];
         if (!session_has_output(&c->session))
             continue;
@@ -65,16 +67,16 @@ static bool read_in_turn(struct kit *k, struct client **readers)
     return any;
 }
 
-static size_t bytes_read_with_cache(struct kit *k, char ids[READERS][32], size_t cache_bytes)
+static size_t bytes_read_by(struct kit *k, char ids[READERS][32], int n, size_t cache_bytes)
 {
     struct client *readers[READERS];
     char line[256];
     kit_crash(k);
     k->hub.cache.max_bytes = cache_bytes;
-    counted.bytes = 0;
+    counted.bytes = counted.most = 0;
     counted.query = k->hub.port->query;
     k->hub.port->query = count_query;
-    for (int i = 0; i < READERS; i++) {
+    for (int i = 0; i < n; i++) {
         readers[i] = client_new(k, "ann");
         client_line(readers[i]);
         snprintf(line, sizeof line,
@@ -84,10 +86,10 @@ static size_t bytes_read_with_cache(struct kit *k, char ids[READERS][32], size_t
     }
     bool reads = true;
     while (reads)
-        reads = read_in_turn(k, readers);
+        reads = read_in_turn(k, readers, n);
     k->hub.port->query = counted.query;
     assert_int_equal(k->hub.cache.ahead_bytes, 0);
-    for (int i = 0; i < READERS; i++)
+    for (int i = 0; i < n; i++)
         client_free(readers[i]);
     return counted.bytes;
 }
@@ -116,10 +118,16 @@ static void test_hub_what_is_read_ahead_for_many_is_there_when_they_come_to_it(v
         snprintf(ids[i], sizeof ids[i], "%s", finish_task(k, c, conversation));
     }
     client_free(c);
-    size_t once = bytes_read_with_cache(k, ids, 64u << 20);
+    size_t once = bytes_read_by(k, ids, READERS, 64u << 20);
     assert_in_range(once, (size_t)READERS * TOKENS * 4000, SIZE_MAX);
-    assert_in_range(bytes_read_with_cache(k, ids, 8u << 20), once, once);
-    assert_in_range(bytes_read_with_cache(k, ids, 4u << 20), once, once * 5 / 4);
+    assert_in_range(bytes_read_by(k, ids, READERS, 8u << 20), once, once);
+    assert_in_range(bytes_read_by(k, ids, READERS, 4u << 20), once, once * 5 / 4);
+    assert_int_equal(counted.most, 512u << 10);
+    /* A reader that is alone gets more at once, where the cache is large. */
+    assert_in_range(bytes_read_by(k, ids, 1, 64u << 20), once / READERS, once / READERS + 1000);
+    assert_int_equal(counted.most, 1u << 20);
+    assert_in_range(bytes_read_by(k, ids, 1, 8u << 20), once / READERS, once / READERS + 1000);
+    assert_int_equal(counted.most, 512u << 10);
 }
 
 int main(void)
