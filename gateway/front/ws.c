@@ -379,8 +379,8 @@ static void check_blocked(struct front *f)
     }
 }
 
-/* For proxies that count only data: an empty line, which every client skips.  before: the last tick,
- * 0 for none. */
+/* For proxies that count only data: an empty line, which every client skips.  before: the last
+ * tick, or 0. */
 static void keep_alive(struct conn *c, msec_t now, msec_t before)
 {
     msec_t age = now - c->opened_ms, was = before > c->opened_ms ? before - c->opened_ms : 0;
