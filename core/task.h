@@ -59,7 +59,8 @@ struct question {
     int64_t expires_at; /* Unix ms, of one that a restart found open; 0: never */
 };
 
-/* The part of its record that changes before it ends: task_fresh until it starts or is cancelled. */
+/* The part of its record that changes before it ends; task_fresh before it starts, or is
+ * cancelled. */
 struct live_state {
     enum task_status status;
     double progress;
@@ -110,8 +111,8 @@ struct task_work {
     uint32_t staged_op;           /* … and its place there */
     struct task_outcome *outcome; /* NULL: it has not ended */
     struct list enders;           /* of struct waiter: told when the end is committed */
-    char *history; /* JSON, from its query to the agent's start, like … */
-    char *turns;   /* … the ids of the tasks in it */
+    char *history;                /* JSON, from its query to the agent's start, like … */
+    char *turns;                  /* … the ids of the tasks in it */
     struct said said;
     struct held_text *held; /* what waits because a secret may begin in it; NULL: nothing */
     char *result;

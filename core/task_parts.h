@@ -1,7 +1,7 @@
 /* task_parts -- what the parts of a task share with each other, with the start and with the turn.
  *
- * Shape:    task.c has the life and the end, task_record.c the record; task_run.c starts a run,
- *           task_resume.c goes on with one after a restart, for which task_keep.c keeps notes;
+ * Shape:    task.c has the life and the end, task_work.c what it needs from its start on,
+ *           task_record.c the record; task_run.c starts a run, task_resume.c goes on with one after a restart, for which task_keep.c keeps notes;
  *           task_line.c takes its lines, task_stop.c stops it; task_family.c has its relatives,
  *           task_tool.c its calls, task_inbox.c its messages, task_question.c its questions,
  *           task_budget.c its budget.
@@ -13,6 +13,7 @@
 #include "core/task.h"
 
 struct task_work *task_work(struct task *t); /* allocated on first use */
+void task_free_work(struct task *t);
 struct task_outcome *task_outcome(struct task *t);
 void task_stage(struct task *t); /* stages the row as it is now */
 /* The end (struct op) of a change of the row, and of any op: false when it no longer counts. */
