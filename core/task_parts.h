@@ -1,10 +1,10 @@
 /* task_parts -- what the parts of a task share with each other, with the start and with the turn.
  *
  * Shape:    task.c has the life and the end, task_work.c what it needs from its start on,
- *           task_record.c the record; task_run.c starts a run, task_resume.c goes on with one after a restart, for which task_keep.c keeps notes;
- *           task_line.c takes its lines, task_stop.c stops it; task_family.c has its relatives,
- *           task_tool.c its calls, task_inbox.c its messages, task_question.c its questions,
- *           task_budget.c its budget.
+ *           task_record.c the record; task_run.c starts a run, task_resume.c goes on with one after
+ *           a restart, for which task_keep.c keeps notes; task_line.c takes its lines, task_stop.c
+ *           stops it; task_family.c has its relatives, task_tool.c its calls, task_inbox.c its
+ *           messages, task_question.c its questions, task_budget.c its budget.
  * Thread:   loop.
  */
 #ifndef CORE_TASK_PARTS_H
