@@ -215,7 +215,6 @@ void task_free(struct task *t)
     run_enders(t, STORE_IO); /* for a task that has not ended: the hub ends */
     task_stop_run(t);
     list_remove(&t->in_wait);
-    feed_forget(&t->entry);
     task_free_work(t);
     free(t->fixed);
     owner_unref(t->hub, t->quota);
@@ -259,7 +258,7 @@ static void announce(struct task *t)
     buf_puts(&line, "{\"type\":\"task\",\"task\":");
     task_write(&line, &view, true);
     buf_putc(&line, '}');
-    feed_put(&t->conversation->feed, &t->entry, STR_NULL, buf_str(&line));
+    feed_put(&t->conversation->feed, &task_work(t)->entry, STR_NULL, buf_str(&line));
     buf_done(&line);
 }
 

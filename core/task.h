@@ -107,9 +107,11 @@ struct task_past {
 struct task_work {
     struct task *task;
     struct live_state staged, shown;
-    uint64_t staged_in;           /* number of the batch with the newest staged state … */
-    uint32_t staged_op;           /* … and its place there */
+    uint64_t staged_in; /* number of the batch with the newest staged state … */
+    uint32_t staged_op; /* … and its place there */
+    struct run *run;
     struct task_outcome *outcome; /* NULL: it has not ended */
+    struct feed_entry *entry;     /* in the conversation's feed */
     struct list enders;           /* of struct waiter: told when the end is committed */
     char *history;                /* JSON, from its query to the agent's start, like … */
     char *turns;                  /* … the ids of the tasks in it */
@@ -162,11 +164,9 @@ struct task {
     struct stream *stream;
     const struct agent *agent; /* NULL: no longer configured */
     struct task_fixed *fixed;  /* input included, until the agent has it */
-    struct run *run;
-    struct task_work *work;   /* NULL: nothing yet (task_work) */
-    struct feed_entry *entry; /* in the conversation's feed */
-    uint64_t bytes;           /* of its stream, against limits.task_bytes */
-    uint32_t refs;            /* ops and look-ups that refer to it */
+    struct task_work *work;    /* NULL: nothing yet (task_work) */
+    uint64_t bytes;            /* of its stream, against limits.task_bytes */
+    uint32_t refs;             /* ops and look-ups that refer to it */
     enum task_phase phase : 8;
     enum task_error stopping : 8; /* why the run was asked to stop, TASK_OK if it was not */
     bool cancel_shown : 1;        /* the intent is on disk */
@@ -205,6 +205,10 @@ static inline const struct live_state *staged_state(const struct task *t)
 static inline const struct live_state *shown_state(const struct task *t)
 {
     return t->work ? &t->work->shown : &task_fresh;
+}
+static inline struct run *task_run_of(const struct task *t)
+{
+    return t->work ? t->work->run : NULL;
 }
 static inline enum task_type task_type(const struct task *t)
 {

@@ -80,7 +80,7 @@ void task_init_inbox(struct task_work *w)
 /* The agent has refused a line: it is offered again soon, unless the agent asks for it. */
 static void inbox_refused(struct task *t)
 {
-    if (t->agent->ops->is_deaf(t->run))
+    if (t->agent->ops->is_deaf(task_run_of(t)))
         t->work->no_inbox = true;
     else if (!t->agent->ops->picks)
         timer_arm(&t->hub->clock, &t->work->again, t->hub->clock.now_ms + AGAIN_MS);
@@ -95,12 +95,12 @@ static bool hand_over(struct task *t, struct input_message *m)
     struct list *before = m->node.prev;
     if (ops->deliver_at) {
         m->taken = true; /* first: on_taken may come from inside */
-        if (ops->deliver_at(t->run, m->position, line))
+        if (ops->deliver_at(task_run_of(t), m->position, line))
             return true;
         m->taken = false;
     } else {
         list_remove(&m->node);
-        if (ops->deliver(t->run, line))
+        if (ops->deliver(task_run_of(t), line))
             return true;
         list_push_front(before, &m->node);
     }
@@ -110,7 +110,7 @@ static bool hand_over(struct task *t, struct input_message *m)
 
 static bool takes_lines(const struct task *t)
 {
-    return t->run && !t->left && !task_is_ending(t);
+    return task_run_of(t) && !t->left && !task_is_ending(t);
 }
 
 static void drop_answer(struct task *t, struct input_message *m)
@@ -125,7 +125,7 @@ static void put_line(struct task *t, struct str line);
 /* Its run is there, or will be again. */
 static bool hears(const struct task *t)
 {
-    return (t->run || t->phase == PHASE_RESUMING) && !t->work->no_inbox;
+    return (task_run_of(t) || t->phase == PHASE_RESUMING) && !t->work->no_inbox;
 }
 
 void task_answer(struct task *t, struct str line)
@@ -178,7 +178,8 @@ void task_restore_message(struct task *t, uint64_t position, struct str line)
 /* An agent that was asked to stop counts as deaf: what comes now is undelivered. */
 static bool is_deaf(const struct task *t, struct task_work *w)
 {
-    if (t->run && !staged_state(t)->cancel_requested_at && t->agent->ops->is_deaf(t->run))
+    if (task_run_of(t) && !staged_state(t)->cancel_requested_at &&
+        t->agent->ops->is_deaf(task_run_of(t)))
         w->no_inbox = true;
     return w->no_inbox;
 }
@@ -257,7 +258,7 @@ uint64_t task_on_say(void *arg, struct str line)
 {
     struct task *t = arg;
     struct task_work *w = t->work;
-    if (!t->run || t->left || task_is_ending(t))
+    if (!task_run_of(t) || t->left || task_is_ending(t))
         return 0;
     if (w->own_bytes + line.n > MAX_OWN_WAITING) {
         task_stop(t, TASK_AGENT_ERROR, "agent_error: the agent does not read what it is told");
@@ -306,7 +307,7 @@ static void inbox_take(struct task *t, struct input_message *m)
 void task_on_taken(void *arg, uint64_t position)
 {
     struct task *t = arg;
-    if (!t->run || task_is_ending(t))
+    if (!task_run_of(t) || task_is_ending(t))
         return;
     list_each (it, &t->work->inbox) {
         struct input_message *m = list_item(it, struct input_message, node);

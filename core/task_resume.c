@@ -257,7 +257,7 @@ void task_on_anew(void *arg)
 {
     struct task *t = arg;
     struct task_work *w = t->work;
-    if (!t->run || t->left || task_is_ending(t))
+    if (!task_run_of(t) || t->left || task_is_ending(t))
         return;
     task_drop_held(t);
     if (w->said.sum.bytes == 0)

@@ -47,6 +47,7 @@ void task_free_work(struct task *t)
     if (!w)
         return;
     free_outcome(w->outcome);
+    feed_forget(&w->entry);
     free(w->staged.waiting_for);
     free(w->shown.waiting_for);
     task_free_inbox(t);
