@@ -125,20 +125,13 @@ struct task_work {
     struct timer timeout, idle, grace;
     msec_t timeout_left; /* while a question is open and the clocks stand still */
     bool clocks_stand;
-    bool killed;   /* the grace period was over */
-    bool no_inbox; /* the agent closed its input */
-    bool delivers; /* inside task_deliver */
-    uint32_t n_inbox;
-    struct list inbox; /* of struct input_message: committed or staged, not yet delivered */
-    size_t inbox_bytes;
-    uint64_t inbox_position, inbox_committed;
-    struct list answers; /* of struct input_message: replies to its calls and questions */
-    size_t answer_bytes, own_bytes;
-    struct timer again;    /* its input was full */
-    struct list tools;     /* of struct tool_use: calls of tools that take time */
-    struct list questions; /* open ones, oldest first */
-    struct list answered;  /* the most recently answered ones, oldest first */
-    struct list hooks;     /* its webhooks (task_hook.c) */
+    bool killed;              /* the grace period was over */
+    bool no_inbox;            /* the agent closed its input */
+    struct task_inbox *inbox; /* NULL: nothing was ever said to it */
+    struct list tools;        /* of struct tool_use: calls of tools that take time */
+    struct list questions;    /* open ones, oldest first */
+    struct list answered;     /* the most recently answered ones, oldest first */
+    struct list hooks;        /* its webhooks (task_hook.c) */
     uint32_t n_hooks;
     uint32_t n_questions, n_answered;
     uint32_t n_approvals;          /* asked by the gateway */

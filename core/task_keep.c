@@ -127,7 +127,7 @@ void task_leave(struct task *t)
     if (w) {
         timer_disarm(c, &w->timeout);
         timer_disarm(c, &w->idle);
-        timer_disarm(c, &w->again);
+        task_inbox_rest(t);
         task_disarm_questions(t);
         task_budget_stop(t);
         task_leave_tools(t);

@@ -110,7 +110,10 @@ void task_deliver(struct task *t);                 /* gives committed lines to t
 void task_on_taken(void *task, uint64_t position); /* from the adapter */
 uint64_t task_on_say(void *task, struct str line); /* the same */
 void task_close_inbox(struct task *t);             /* at the end: outcome.undelivered */
-void task_init_inbox(struct task_work *w);
+/* The last position of a line for the agent, and of one that it is known to have. */
+uint64_t task_inbox_position(const struct task *t);
+void task_inbox_skip(struct task *t, uint64_t position);
+void task_inbox_rest(struct task *t); /* offers nothing again by itself */
 void task_free_inbox(struct task *t);
 void task_restore_message(struct task *t, uint64_t position, struct str line); /* at a start */
 

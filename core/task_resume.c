@@ -188,8 +188,7 @@ static enum not_resumed why_not(struct task *t, char ret_text[256])
     uint64_t last = 0;
     if (ops->is_there && !ops->is_there(t->agent->settings, task_id_of(t), &last, ret_text))
         return NOT_THERE;
-    if (t->work->inbox_position < last)
-        t->work->inbox_position = last;
+    task_inbox_skip(t, last);
     return N_NOT_RESUMED;
 }
 

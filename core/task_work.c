@@ -13,7 +13,6 @@ struct task_work *task_work(struct task *t)
     w->task = t;
     w->staged = w->shown = task_fresh;
     task_init_clocks(w);
-    task_init_inbox(w);
     list_init(&w->tools);
     list_init(&w->questions);
     list_init(&w->answered);

@@ -79,6 +79,7 @@ static void test_hub_running_task_lets_go_of_its_input(void **state)
     assert_text(task_field(t, FIELD_name), "teller");
     assert_text(task_field(t, FIELD_metadata), json("{'a':1}"));
     assert_non_null(t->work);
+    assert_null(t->work->inbox);
     client_say(c, request);
     const char *again = client_await(c, json("'repeated':true"));
     assert_non_null(strstr(again, id));
