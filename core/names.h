@@ -1,5 +1,5 @@
-/* names -- an owner and one of his conversations, by name: once for the conversation and all streams
- * in it.
+/* names -- an owner and one of his conversations, by name: once for the conversation and for all
+ * streams in it.
  *
  * Thread:   loop.
  * Owns:     itself by reference count; the spans live as long as it does.

@@ -137,7 +137,7 @@ static void ask_inbox(struct reading *d)
     query_retry(d->task->hub,
                 &(struct query){.kind = QUERY_INBOX,
                                 .task_key = task_key(t),
-                                .after = t->work ? t->work->inbox_position : 0},
+                                .after = task_inbox_position(t)},
                 on_inbox, d);
 }
 

@@ -23,33 +23,6 @@ static struct task *task_alloc(struct hub *h, struct conversation *c, struct own
     return t;
 }
 
-const struct live_state task_fresh = {.status = STATUS_PENDING, .progress = -1};
-
-struct task_work *task_work(struct task *t)
-{
-    if (t->work)
-        return t->work;
-    struct task_work *w = t->work = xcalloc(sizeof *w);
-    w->task = t;
-    w->staged = w->shown = task_fresh;
-    task_init_clocks(w);
-    task_init_inbox(w);
-    list_init(&w->tools);
-    list_init(&w->questions);
-    list_init(&w->answered);
-    list_init(&w->hooks);
-    list_init(&w->enders);
-    return w;
-}
-
-struct task_outcome *task_outcome(struct task *t)
-{
-    struct task_work *w = task_work(t);
-    if (!w->outcome)
-        w->outcome = xcalloc(sizeof *w->outcome);
-    return w->outcome;
-}
-
 static void put_created_event(struct task *t, const struct task_record *rec, struct str actor)
 {
     struct buf data = {0};
@@ -234,43 +207,6 @@ static void run_enders(struct task *t, int status)
     }
 }
 
-static void free_outcome(struct task_outcome *o)
-{
-    if (!o)
-        return;
-    str_free(&o->error_message);
-    str_free(&o->output);
-    str_free(&o->undelivered);
-    str_free(&o->answers);
-    free(o);
-}
-
-static void free_work(struct task *t)
-{
-    struct task_work *w = t->work;
-    if (!w)
-        return;
-    free_outcome(w->outcome);
-    free(w->staged.waiting_for);
-    free(w->shown.waiting_for);
-    task_free_inbox(t);
-    task_free_questions(t);
-    task_free_hooks(t);
-    said_done(&w->said);
-    task_free_text(w);
-    task_budget_free(w);
-    free(w->history);
-    free(w->turns);
-    task_free_past(t);
-    tool_names_free(w->tool_names);
-    free(w->retracted);
-    free(w->result);
-    free(w->stop_text);
-    free(w->canceller);
-    free(w);
-    t->work = NULL;
-}
-
 void task_free(struct task *t)
 {
     if (!t)
@@ -279,8 +215,7 @@ void task_free(struct task *t)
     run_enders(t, STORE_IO); /* for a task that has not ended: the hub ends */
     task_stop_run(t);
     list_remove(&t->in_wait);
-    feed_forget(&t->entry);
-    free_work(t);
+    task_free_work(t);
     free(t->fixed);
     owner_unref(t->hub, t->quota);
     conversation_unref(t->conversation);
@@ -323,7 +258,7 @@ static void announce(struct task *t)
     buf_puts(&line, "{\"type\":\"task\",\"task\":");
     task_write(&line, &view, true);
     buf_putc(&line, '}');
-    feed_put(&t->conversation->feed, &t->entry, STR_NULL, buf_str(&line));
+    feed_put(&t->conversation->feed, &task_work(t)->entry, STR_NULL, buf_str(&line));
     buf_done(&line);
 }
 

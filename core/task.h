@@ -59,7 +59,8 @@ struct question {
     int64_t expires_at; /* Unix ms, of one that a restart found open; 0: never */
 };
 
-/* The part of its record that changes before it ends: task_fresh until it starts or is cancelled. */
+/* The part of its record that changes before it ends; task_fresh before it starts, or is
+ * cancelled. */
 struct live_state {
     enum task_status status;
     double progress;
@@ -106,12 +107,14 @@ struct task_past {
 struct task_work {
     struct task *task;
     struct live_state staged, shown;
-    uint64_t staged_in;           /* number of the batch with the newest staged state … */
-    uint32_t staged_op;           /* … and its place there */
+    uint64_t staged_in; /* number of the batch with the newest staged state … */
+    uint32_t staged_op; /* … and its place there */
+    struct run *run;
     struct task_outcome *outcome; /* NULL: it has not ended */
+    struct feed_entry *entry;     /* in the conversation's feed */
     struct list enders;           /* of struct waiter: told when the end is committed */
-    char *history; /* JSON, from its query to the agent's start, like … */
-    char *turns;   /* … the ids of the tasks in it */
+    char *history;                /* JSON, from its query to the agent's start, like … */
+    char *turns;                  /* … the ids of the tasks in it */
     struct said said;
     struct held_text *held; /* what waits because a secret may begin in it; NULL: nothing */
     char *result;
@@ -122,20 +125,13 @@ struct task_work {
     struct timer timeout, idle, grace;
     msec_t timeout_left; /* while a question is open and the clocks stand still */
     bool clocks_stand;
-    bool killed;   /* the grace period was over */
-    bool no_inbox; /* the agent closed its input */
-    bool delivers; /* inside task_deliver */
-    uint32_t n_inbox;
-    struct list inbox; /* of struct input_message: committed or staged, not yet delivered */
-    size_t inbox_bytes;
-    uint64_t inbox_position, inbox_committed;
-    struct list answers; /* of struct input_message: replies to its calls and questions */
-    size_t answer_bytes, own_bytes;
-    struct timer again;    /* its input was full */
-    struct list tools;     /* of struct tool_use: calls of tools that take time */
-    struct list questions; /* open ones, oldest first */
-    struct list answered;  /* the most recently answered ones, oldest first */
-    struct list hooks;     /* its webhooks (task_hook.c) */
+    bool killed;              /* the grace period was over */
+    bool no_inbox;            /* the agent closed its input */
+    struct task_inbox *inbox; /* NULL: nothing was ever said to it */
+    struct list tools;        /* of struct tool_use: calls of tools that take time */
+    struct list questions;    /* open ones, oldest first */
+    struct list answered;     /* the most recently answered ones, oldest first */
+    struct list hooks;        /* its webhooks (task_hook.c) */
     uint32_t n_hooks;
     uint32_t n_questions, n_answered;
     uint32_t n_approvals;          /* asked by the gateway */
@@ -161,11 +157,9 @@ struct task {
     struct stream *stream;
     const struct agent *agent; /* NULL: no longer configured */
     struct task_fixed *fixed;  /* input included, until the agent has it */
-    struct run *run;
-    struct task_work *work;   /* NULL: nothing yet (task_work) */
-    struct feed_entry *entry; /* in the conversation's feed */
-    uint64_t bytes;           /* of its stream, against limits.task_bytes */
-    uint32_t refs;            /* ops and look-ups that refer to it */
+    struct task_work *work;    /* NULL: nothing yet (task_work) */
+    uint64_t bytes;            /* of its stream, against limits.task_bytes */
+    uint32_t refs;             /* ops and look-ups that refer to it */
     enum task_phase phase : 8;
     enum task_error stopping : 8; /* why the run was asked to stop, TASK_OK if it was not */
     bool cancel_shown : 1;        /* the intent is on disk */
@@ -204,6 +198,10 @@ static inline const struct live_state *staged_state(const struct task *t)
 static inline const struct live_state *shown_state(const struct task *t)
 {
     return t->work ? &t->work->shown : &task_fresh;
+}
+static inline struct run *task_run_of(const struct task *t)
+{
+    return t->work ? t->work->run : NULL;
 }
 static inline enum task_type task_type(const struct task *t)
 {

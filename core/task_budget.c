@@ -91,7 +91,7 @@ static void budget_ask(struct task *t)
 
 static bool is_over(const struct task *t)
 {
-    return !t->run || t->left || task_is_ending(t) || t->stopping != TASK_OK ||
+    return !task_run_of(t) || t->left || task_is_ending(t) || t->stopping != TASK_OK ||
            staged_state(t)->cancel_requested_at;
 }
 

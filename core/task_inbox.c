@@ -15,10 +15,53 @@
 #define MAX_ANSWERS_WAITING (1024 * 1024)  /* bytes; an agent that calls but does not read fails */
 #define MAX_OWN_WAITING (64 * 1024 * 1024) /* bytes of the run's own lines; the same */
 
-static bool fits(const struct task *t, size_t bytes)
+struct task_inbox {
+    struct task *task;
+    struct list lines;       /* of struct input_message: committed or staged, not yet delivered */
+    uint32_t n_messages;     /* of these: messages … */
+    size_t bytes, own_bytes; /* … and their bytes, and those of the run's own lines */
+    uint64_t position;       /* of the last line … */
+    uint64_t committed;      /* … and of the last one that is */
+    struct list answers;     /* of struct input_message: replies to its calls and questions */
+    size_t answer_bytes;     /* numbered or not */
+    struct timer again;      /* its input was full */
+    bool delivers;           /* inside task_deliver */
+};
+
+static void inbox_on_again(struct timer *timer)
+{
+    task_deliver(container_of(timer, struct task_inbox, again)->task);
+}
+
+static struct task_inbox *inbox_of(struct task *t)
+{
+    struct task_work *w = task_work(t);
+    if (!w->inbox) {
+        w->inbox = xcalloc(sizeof *w->inbox);
+        w->inbox->task = t;
+        w->inbox->again.fire = inbox_on_again;
+        list_init(&w->inbox->lines);
+        list_init(&w->inbox->answers);
+    }
+    return w->inbox;
+}
+
+uint64_t task_inbox_position(const struct task *t)
+{
+    return t->work && t->work->inbox ? t->work->inbox->position : 0;
+}
+
+void task_inbox_skip(struct task *t, uint64_t position)
+{
+    if (position > task_inbox_position(t))
+        inbox_of(t)->position = position;
+}
+
+static bool fits(struct task *t, size_t bytes)
 {
     const struct hub_limits *l = &t->hub->o.limits;
-    return t->work->n_inbox < l->inbox_messages && t->work->inbox_bytes + bytes <= l->inbox_bytes;
+    const struct task_inbox *in = inbox_of(t);
+    return in->n_messages < l->inbox_messages && in->bytes + bytes <= l->inbox_bytes;
 }
 
 static void put_message_line(struct buf *line, struct str from, struct str actor,
@@ -60,30 +103,18 @@ static bool is_own(const struct input_message *m)
            memcmp(m->line, LINE_BEGIN, sizeof LINE_BEGIN - 1) != 0;
 }
 
-static size_t *bytes_of(struct task_work *w, const struct input_message *m)
+static size_t *bytes_of(struct task_inbox *in, const struct input_message *m)
 {
-    return is_message(m) ? &w->inbox_bytes : is_own(m) ? &w->own_bytes : &w->answer_bytes;
-}
-
-static void inbox_on_again(struct timer *timer)
-{
-    task_deliver(container_of(timer, struct task_work, again)->task);
-}
-
-void task_init_inbox(struct task_work *w)
-{
-    list_init(&w->inbox);
-    list_init(&w->answers);
-    w->again.fire = inbox_on_again;
+    return is_message(m) ? &in->bytes : is_own(m) ? &in->own_bytes : &in->answer_bytes;
 }
 
 /* The agent has refused a line: it is offered again soon, unless the agent asks for it. */
 static void inbox_refused(struct task *t)
 {
-    if (t->agent->ops->is_deaf(t->run))
+    if (t->agent->ops->is_deaf(task_run_of(t)))
         t->work->no_inbox = true;
     else if (!t->agent->ops->picks)
-        timer_arm(&t->hub->clock, &t->work->again, t->hub->clock.now_ms + AGAIN_MS);
+        timer_arm(&t->hub->clock, &t->work->inbox->again, t->hub->clock.now_ms + AGAIN_MS);
 }
 
 /* True when the run has it, and may have ended because of it.  What is numbered stays in the list
@@ -95,12 +126,12 @@ static bool hand_over(struct task *t, struct input_message *m)
     struct list *before = m->node.prev;
     if (ops->deliver_at) {
         m->taken = true; /* first: on_taken may come from inside */
-        if (ops->deliver_at(t->run, m->position, line))
+        if (ops->deliver_at(task_run_of(t), m->position, line))
             return true;
         m->taken = false;
     } else {
         list_remove(&m->node);
-        if (ops->deliver(t->run, line))
+        if (ops->deliver(task_run_of(t), line))
             return true;
         list_push_front(before, &m->node);
     }
@@ -110,13 +141,13 @@ static bool hand_over(struct task *t, struct input_message *m)
 
 static bool takes_lines(const struct task *t)
 {
-    return t->run && !t->left && !task_is_ending(t);
+    return task_run_of(t) && !t->left && !task_is_ending(t);
 }
 
 static void drop_answer(struct task *t, struct input_message *m)
 {
     list_remove(&m->node);
-    t->work->answer_bytes -= m->len;
+    t->work->inbox->answer_bytes -= m->len;
     free(m);
 }
 
@@ -125,22 +156,22 @@ static void put_line(struct task *t, struct str line);
 /* Its run is there, or will be again. */
 static bool hears(const struct task *t)
 {
-    return (t->run || t->phase == PHASE_RESUMING) && !t->work->no_inbox;
+    return (task_run_of(t) || t->phase == PHASE_RESUMING) && !t->work->no_inbox;
 }
 
 void task_answer(struct task *t, struct str line)
 {
-    struct task_work *w = t->work;
     if (!hears(t))
         return;
+    struct task_inbox *in = inbox_of(t);
     if (t->agent->ops->deliver_at) {
         put_line(t, line);
     } else {
         struct input_message *m = copy_line(0, line);
-        list_push(&w->answers, &m->node);
-        w->answer_bytes += m->len;
+        list_push(&in->answers, &m->node);
+        in->answer_bytes += m->len;
     }
-    if (w->answer_bytes > MAX_ANSWERS_WAITING)
+    if (in->answer_bytes > MAX_ANSWERS_WAITING)
         task_stop(t, TASK_AGENT_ERROR,
                   "agent_error: the agent does not read the answers to its calls");
     else
@@ -150,7 +181,7 @@ void task_answer(struct task *t, struct str line)
 /* Answers go first, because the agent waits for them. */
 static bool deliver_answers(struct task *t)
 {
-    struct list *answers = &t->work->answers;
+    struct list *answers = &t->work->inbox->answers;
     while (takes_lines(t) && !list_is_empty(answers)) {
         struct input_message *m = list_item(answers->next, struct input_message, node);
         if (!hand_over(t, m))
@@ -162,33 +193,34 @@ static bool deliver_answers(struct task *t)
 
 static void inbox_keep(struct task *t, uint64_t position, struct str line)
 {
-    struct task_work *w = task_work(t);
+    struct task_inbox *in = inbox_of(t);
     struct input_message *m = copy_line(position, line);
-    list_push(&w->inbox, &m->node);
-    w->n_inbox += is_message(m);
-    *bytes_of(w, m) += m->len;
+    list_push(&in->lines, &m->node);
+    in->n_messages += is_message(m);
+    *bytes_of(in, m) += m->len;
 }
 
 void task_restore_message(struct task *t, uint64_t position, struct str line)
 {
     inbox_keep(t, position, line);
-    t->work->inbox_position = t->work->inbox_committed = position;
+    t->work->inbox->position = t->work->inbox->committed = position;
 }
 
 /* An agent that was asked to stop counts as deaf: what comes now is undelivered. */
 static bool is_deaf(const struct task *t, struct task_work *w)
 {
-    if (t->run && !staged_state(t)->cancel_requested_at && t->agent->ops->is_deaf(t->run))
+    if (task_run_of(t) && !staged_state(t)->cancel_requested_at &&
+        t->agent->ops->is_deaf(task_run_of(t)))
         w->no_inbox = true;
     return w->no_inbox;
 }
 
 static void forget(struct task *t, struct input_message *m)
 {
-    struct task_work *w = t->work;
+    struct task_inbox *in = t->work->inbox;
     list_remove(&m->node);
-    w->n_inbox -= is_message(m);
-    *bytes_of(w, m) -= m->len;
+    in->n_messages -= is_message(m);
+    *bytes_of(in, m) -= m->len;
     free(m);
 }
 
@@ -216,7 +248,7 @@ static void put_message_event(struct task *t, const struct input_message *m)
 
 static void inbox_lost(struct task *t, uint64_t position)
 {
-    list_each (it, &t->work->inbox) {
+    list_each (it, &t->work->inbox->lines) {
         struct input_message *m = list_item(it, struct input_message, node);
         if (m->position == position)
             forget(t, m);
@@ -225,7 +257,7 @@ static void inbox_lost(struct task *t, uint64_t position)
 
 static void inbox_committed(struct task *t, uint64_t position)
 {
-    t->work->inbox_committed = position;
+    t->work->inbox->committed = position;
     task_deliver(t);
 }
 
@@ -242,29 +274,29 @@ static void on_put_done(const struct op *op, int status)
 
 static void put_line(struct task *t, struct str line)
 {
-    struct task_work *w = t->work;
-    inbox_keep(t, ++w->inbox_position, line);
+    struct task_inbox *in = inbox_of(t);
+    inbox_keep(t, ++in->position, line);
     t->refs++;
     journal_put(&t->hub->journal, &(struct op){.kind = OP_INBOX_PUT,
                                                .done = on_put_done,
                                                .ref = t,
                                                .task_key = task_key(t),
-                                               .first = w->inbox_position,
+                                               .first = in->position,
                                                .bytes = line});
 }
 
 uint64_t task_on_say(void *arg, struct str line)
 {
     struct task *t = arg;
-    struct task_work *w = t->work;
-    if (!t->run || t->left || task_is_ending(t))
+    if (!task_run_of(t) || t->left || task_is_ending(t))
         return 0;
-    if (w->own_bytes + line.n > MAX_OWN_WAITING) {
+    const struct task_inbox *in = inbox_of(t);
+    if (in->own_bytes + line.n > MAX_OWN_WAITING) {
         task_stop(t, TASK_AGENT_ERROR, "agent_error: the agent does not read what it is told");
         return 0;
     }
     put_line(t, line);
-    return w->inbox_position;
+    return in->position;
 }
 
 /* The end of a child always fits; if the agent is deaf, it becomes undelivered. */
@@ -306,9 +338,9 @@ static void inbox_take(struct task *t, struct input_message *m)
 void task_on_taken(void *arg, uint64_t position)
 {
     struct task *t = arg;
-    if (!t->run || task_is_ending(t))
+    if (!task_run_of(t) || task_is_ending(t) || !t->work->inbox)
         return;
-    list_each (it, &t->work->inbox) {
+    list_each (it, &t->work->inbox->lines) {
         struct input_message *m = list_item(it, struct input_message, node);
         if (m->taken && m->position <= position)
             inbox_take(t, m);
@@ -319,10 +351,10 @@ void task_on_taken(void *arg, uint64_t position)
 static void deliver_messages(struct task *t)
 {
     const struct agent_ops *ops = t->agent->ops;
-    struct task_work *w = t->work;
-    list_each (it, &w->inbox) {
+    const struct task_inbox *in = t->work->inbox;
+    list_each (it, &in->lines) {
         struct input_message *m = list_item(it, struct input_message, node);
-        if (m->position > w->inbox_committed)
+        if (m->position > in->committed)
             return;
         if (m->taken)
             continue;
@@ -337,23 +369,24 @@ static void deliver_messages(struct task *t)
 /* A line may make the agent ask for the next one: the loop that already runs handles that. */
 void task_deliver(struct task *t)
 {
-    struct task_work *w = t->work;
-    if (!takes_lines(t) || w->delivers)
+    struct task_inbox *in = t->work ? t->work->inbox : NULL;
+    if (!in || !takes_lines(t) || in->delivers)
         return;
-    w->delivers = true;
+    in->delivers = true;
     if (deliver_answers(t))
         deliver_messages(t);
-    w->delivers = false;
+    in->delivers = false;
 }
 
 void task_close_inbox(struct task *t)
 {
-    if (list_is_empty(&t->work->inbox))
+    const struct task_inbox *in = t->work->inbox;
+    if (!in || list_is_empty(&in->lines))
         return;
     struct buf all = {0};
     uint64_t last = 0;
     buf_putc(&all, '[');
-    list_each (it, &t->work->inbox) {
+    list_each (it, &in->lines) {
         struct input_message *m = list_item(it, struct input_message, node);
         if (all.len > 1 && is_message(m))
             buf_putc(&all, ',');
@@ -370,11 +403,22 @@ void task_close_inbox(struct task *t)
                 &(struct op){.kind = OP_INBOX_TAKE, .task_key = task_key(t), .last = last});
 }
 
+void task_inbox_rest(struct task *t)
+{
+    if (t->work->inbox)
+        timer_disarm(&t->hub->clock, &t->work->inbox->again);
+}
+
 void task_free_inbox(struct task *t)
 {
-    timer_disarm(&t->hub->clock, &t->work->again);
-    list_each (it, &t->work->answers)
+    struct task_inbox *in = t->work->inbox;
+    if (!in)
+        return;
+    task_inbox_rest(t);
+    list_each (it, &in->answers)
         drop_answer(t, list_item(it, struct input_message, node));
-    list_each (it, &t->work->inbox)
+    list_each (it, &in->lines)
         forget(t, list_item(it, struct input_message, node));
+    free(in);
+    t->work->inbox = NULL;
 }

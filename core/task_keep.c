@@ -16,7 +16,7 @@ void task_note(struct task *t, uint64_t number, struct str bytes)
 /* Nothing that it says counts any more, or nobody needs it again. */
 static bool keeps_nothing(const struct task *t)
 {
-    return !t->run || t->left || task_is_ending(t) || !task_goes_on(t) ||
+    return !task_run_of(t) || t->left || task_is_ending(t) || !task_goes_on(t) ||
            t->stopping == TASK_AGENT_ERROR || t->stopping == TASK_LIMIT;
 }
 
@@ -95,8 +95,8 @@ static void on_kept(struct waiter *waiter, int status)
     struct task *t = w->task;
     free(w);
     t->refs--;
-    if (status == 0 && t->run && !t->left && !task_is_ending(t) && t->agent->ops->proceed)
-        t->agent->ops->proceed(t->run);
+    if (status == 0 && task_run_of(t) && !t->left && !task_is_ending(t) && t->agent->ops->proceed)
+        t->agent->ops->proceed(task_run_of(t));
 }
 
 void task_when_committed(void *arg)
@@ -127,7 +127,7 @@ void task_leave(struct task *t)
     if (w) {
         timer_disarm(c, &w->timeout);
         timer_disarm(c, &w->idle);
-        timer_disarm(c, &w->again);
+        task_inbox_rest(t);
         task_disarm_questions(t);
         task_budget_stop(t);
         task_leave_tools(t);
@@ -136,8 +136,8 @@ void task_leave(struct task *t)
     task_note_held(t);
     task_note(t, NOTE_STOPPED, STR(""));
     t->left = true;
-    if (t->run)
-        t->agent->ops->leave(t->run);
+    if (task_run_of(t))
+        t->agent->ops->leave(task_run_of(t));
 }
 
 /* --- a move ----------------------------------------------------------------------------------- */
@@ -145,7 +145,8 @@ void task_leave(struct task *t)
 static bool run_may_move(const struct task *t)
 {
     const struct agent_ops *ops = t->agent->ops;
-    return t->run && !agent_is_settled(t->agent) && !(ops->is_bound && ops->is_bound(t->run));
+    return task_run_of(t) && !agent_is_settled(t->agent) &&
+           !(ops->is_bound && ops->is_bound(task_run_of(t)));
 }
 
 bool task_may_move(const struct task *t)

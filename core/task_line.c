@@ -195,7 +195,7 @@ static void take_line(struct task *t, const struct agent_line *line)
 /* A mark must not pass a line whose outcome is not staged, so no line may follow it. */
 static bool wants_more(struct task *t)
 {
-    if (!t->run)
+    if (!task_run_of(t))
         return true;
     if (t->agent->outlives && t->work->n_lookups > 0) {
         t->work->waits_for_lookup = true;
@@ -219,7 +219,7 @@ static bool is_broken(const struct task *t)
 bool task_on_event(void *arg, const struct agent_line *line)
 {
     struct task *t = arg;
-    if (t->run && !task_is_ending(t) && !is_broken(t))
+    if (task_run_of(t) && !task_is_ending(t) && !is_broken(t))
         take_line(t, line);
     return wants_more(t);
 }
@@ -227,7 +227,7 @@ bool task_on_event(void *arg, const struct agent_line *line)
 bool task_on_line(void *arg, struct str text)
 {
     struct task *t = arg;
-    if (!t->run || task_is_ending(t) || is_broken(t))
+    if (!task_run_of(t) || task_is_ending(t) || is_broken(t))
         return true;
     struct agent_line line;
     if (!agent_line_decode(&t->hub->decoder, text, &line)) {

@@ -1,10 +1,10 @@
 /* task_parts -- what the parts of a task share with each other, with the start and with the turn.
  *
- * Shape:    task.c has the life and the end, task_record.c the record; task_run.c starts a run,
- *           task_resume.c goes on with one after a restart, for which task_keep.c keeps notes;
- *           task_line.c takes its lines, task_stop.c stops it; task_family.c has its relatives,
- *           task_tool.c its calls, task_inbox.c its messages, task_question.c its questions,
- *           task_budget.c its budget.
+ * Shape:    task.c has the life and the end, task_work.c what it needs from its start on,
+ *           task_record.c the record; task_run.c starts a run, task_resume.c goes on with one after
+ *           a restart, for which task_keep.c keeps notes; task_line.c takes its lines, task_stop.c
+ *           stops it; task_family.c has its relatives, task_tool.c its calls, task_inbox.c its
+ *           messages, task_question.c its questions, task_budget.c its budget.
  * Thread:   loop.
  */
 #ifndef CORE_TASK_PARTS_H
@@ -13,6 +13,7 @@
 #include "core/task.h"
 
 struct task_work *task_work(struct task *t); /* allocated on first use */
+void task_free_work(struct task *t);
 struct task_outcome *task_outcome(struct task *t);
 void task_stage(struct task *t); /* stages the row as it is now */
 /* The end (struct op) of a change of the row, and of any op: false when it no longer counts. */
@@ -109,7 +110,10 @@ void task_deliver(struct task *t);                 /* gives committed lines to t
 void task_on_taken(void *task, uint64_t position); /* from the adapter */
 uint64_t task_on_say(void *task, struct str line); /* the same */
 void task_close_inbox(struct task *t);             /* at the end: outcome.undelivered */
-void task_init_inbox(struct task_work *w);
+/* The last position of a line for the agent, and of one that it is known to have. */
+uint64_t task_inbox_position(const struct task *t);
+void task_inbox_skip(struct task *t, uint64_t position);
+void task_inbox_rest(struct task *t); /* offers nothing again by itself */
 void task_free_inbox(struct task *t);
 void task_restore_message(struct task *t, uint64_t position, struct str line); /* at a start */
 

@@ -188,8 +188,7 @@ static enum not_resumed why_not(struct task *t, char ret_text[256])
     uint64_t last = 0;
     if (ops->is_there && !ops->is_there(t->agent->settings, task_id_of(t), &last, ret_text))
         return NOT_THERE;
-    if (t->work->inbox_position < last)
-        t->work->inbox_position = last;
+    task_inbox_skip(t, last);
     return N_NOT_RESUMED;
 }
 
@@ -257,7 +256,7 @@ void task_on_anew(void *arg)
 {
     struct task *t = arg;
     struct task_work *w = t->work;
-    if (!t->run || t->left || task_is_ending(t))
+    if (!task_run_of(t) || t->left || task_is_ending(t))
         return;
     task_drop_held(t);
     if (w->said.sum.bytes == 0)

@@ -129,8 +129,8 @@ void task_unpause(struct task *t)
 {
     t->paused = false;
     bool waits = t->work && (t->work->waits_for_lookup || task_budget_holds(t));
-    if (t->run && !t->left && !waits)
-        t->agent->ops->unpause(t->run);
+    if (task_run_of(t) && !t->left && !waits)
+        t->agent->ops->unpause(task_run_of(t));
 }
 
 void task_stop_run(struct task *t)
@@ -146,12 +146,12 @@ void task_stop_run(struct task *t)
         task_budget_stop(t);
         task_stop_tools(t);
     }
-    if (!t->run)
+    if (!task_run_of(t))
         return;
     struct dead_run *dead = xalloc(sizeof *dead);
-    *dead = (struct dead_run){.ops = t->agent->ops, .run = t->run};
+    *dead = (struct dead_run){.ops = t->agent->ops, .run = task_run_of(t)};
     list_push(&t->hub->dead_runs, &dead->node);
-    t->run = NULL;
+    t->work->run = NULL;
     if (t->paused)
         list_remove(&t->in_wait);
     t->paused = false;
@@ -292,7 +292,7 @@ void task_run(struct task *t)
     char error[256] = "";
     bool refused = !again && parts_have_file(spec.parts) && !t->agent->takes_files;
     if (!refused)
-        t->run = again
+        w->run = again
                      ? task_resume_run(t, &spec, error)
                      : t->agent->ops->start(t->agent->settings, &spec, &task_run_events, t, error);
     buf_done(&parent);
@@ -304,7 +304,7 @@ void task_run(struct task *t)
                     STR("agent_error: the agent takes no files, and the message has one"));
         return;
     }
-    if (!t->run) {
+    if (!task_run_of(t)) {
         fail_run(t, again ? TASK_ORPHANED : TASK_AGENT_ERROR, str_of(error));
         return;
     }

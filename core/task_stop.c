@@ -90,7 +90,7 @@ static void tell_stop(struct task *t)
     if (timer_is_armed(&w->grace))
         return; /* it was asked already */
     timer_arm(&t->hub->clock, &w->grace, t->hub->clock.now_ms + t->agent->grace_ms);
-    t->agent->ops->cancel(t->run);
+    t->agent->ops->cancel(task_run_of(t));
     task_budget_let_go(t);
 }
 
@@ -107,7 +107,7 @@ static void on_stop_noted(struct waiter *waiter, int status)
     (void)status;
     free(w);
     t->refs--;
-    if (t->run && !t->left && !task_is_ending(t) && !t->hub->closing)
+    if (task_run_of(t) && !t->left && !task_is_ending(t) && !t->hub->closing)
         tell_stop(t);
 }
 
@@ -130,11 +130,11 @@ void task_stop(struct task *t, enum task_error why, const char *text)
         note_stop(t);
     }
     if (t->agent && t->agent->outlives && (t->left || t->phase == PHASE_RESUMING)) {
-        if (t->run && why == TASK_CANCELLED_ERROR)
-            t->agent->ops->cancel(t->run);
+        if (task_run_of(t) && why == TASK_CANCELLED_ERROR)
+            t->agent->ops->cancel(task_run_of(t));
         return; /* it lives: it is stopped when its run is there again */
     }
-    if (!t->run || t->left)
+    if (!task_run_of(t) || t->left)
         task_finish(t, STATUS_FAILED, t->stopping, str_of(w->stop_text));
     else if (why == TASK_CANCELLED_ERROR || !task_goes_on(t))
         tell_stop(t);
@@ -146,7 +146,7 @@ void task_on_stop(void *arg, struct str text)
 {
     struct task *t = arg;
     struct buf why = {0};
-    if (!t->run || t->left || task_is_ending(t))
+    if (!task_run_of(t) || t->left || task_is_ending(t))
         return;
     buf_putf(&why, "%s: ", task_error_code(TASK_AGENT_ERROR));
     buf_putstr(&why, text);
@@ -164,7 +164,7 @@ static void on_grace(struct timer *timer)
     if (!w->killed) {
         w->killed = true;
         timer_arm(&t->hub->clock, &w->grace, t->hub->clock.now_ms + FORCE_MS);
-        t->agent->ops->kill(t->run);
+        t->agent->ops->kill(task_run_of(t));
         return;
     }
     task_stop_run(t); /* it cannot even be killed: the task ends anyway */
@@ -185,7 +185,7 @@ static void task_on_idle(struct timer *timer)
     struct task_work *w = container_of(timer, struct task_work, idle);
     struct task *t = w->task;
     msec_t due = w->heard_ms + t->agent->idle_timeout_ms;
-    bool waits = t->run && t->agent->ops->waits && t->agent->ops->waits(t->run);
+    bool waits = task_run_of(t) && t->agent->ops->waits && t->agent->ops->waits(task_run_of(t));
     if (waits || !list_is_empty(&w->tools) ||
         task_has_children(t)) /* it waits: the clock stands still */
         due = t->hub->clock.now_ms + t->agent->idle_timeout_ms;
@@ -193,7 +193,8 @@ static void task_on_idle(struct timer *timer)
         timer_arm(&t->hub->clock, &w->idle, due);
         return;
     }
-    if (t->run && t->stopping == TASK_OK && t->agent->ops->settle && t->agent->ops->settle(t->run))
+    if (task_run_of(t) && t->stopping == TASK_OK && t->agent->ops->settle &&
+        t->agent->ops->settle(task_run_of(t)))
         return;
     char text[96];
     snprintf(text, sizeof text, "timeout: no event for %lld s",
@@ -223,7 +224,7 @@ void task_stand_clocks(struct task *t, bool stand)
 {
     struct clock *c = &t->hub->clock;
     struct task_work *w = t->work;
-    if (!t->run || stand == w->clocks_stand)
+    if (!task_run_of(t) || stand == w->clocks_stand)
         return;
     w->clocks_stand = stand;
     if (stand) {

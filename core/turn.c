@@ -65,7 +65,7 @@ void hub_reap(struct hub *h)
  * they have no run. */
 static bool task_is_served(const struct task *t)
 {
-    return slots_has(&t->hub->open, slot_of(task_owner(t))) || t->run;
+    return slots_has(&t->hub->open, slot_of(task_owner(t))) || task_run_of(t);
 }
 
 static void drain_leave(struct map_node *node, void *arg)

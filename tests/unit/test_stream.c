@@ -254,8 +254,7 @@ static void test_stream_small_blocks_count_for_what_they_keep(void **state)
     cache.idle = count_idle;
     cache.arg = &n_idle;
     for (int64_t i = 0; i < N; i++)
-        block_cache_put(&cache, stream_of("a", i),
-                        block_new(i, 1, 4, 10));
+        block_cache_put(&cache, stream_of("a", i), block_new(i, 1, 4, 10));
     assert_int_equal(n_idle, N - KEPT);
     while (!list_is_empty(&cache.lru)) {
         struct stream *s = list_item(cache.lru.next, struct cached_block, lru)->stream;
