@@ -51,7 +51,7 @@ def measure(gateway, token, offer, o):
     begun, events, taken = cpu_s(gateway), metrics(), 0
     pathlib.Path(gate).touch()
     quiet = time.monotonic()
-    while time.monotonic() - quiet < 1:
+    while not taken or time.monotonic() - quiet < 1:
         for fd, _ in poll.poll(0.2):
             taken += len(socks[fd].recv(1 << 16))
             quiet = time.monotonic()

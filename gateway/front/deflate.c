@@ -6,17 +6,20 @@
 
 #include "gateway/base/fault.h"
 #include "gateway/base/header_list.h"
+#include "gateway/front/fixed_block.h"
 #include "gateway/front/frame.h"
 #include "proto/limits.h"
 
 #define MIN_BITS 9 /* zlib has no raw windows of 8 */
 #define MAX_BITS 15
-#define WORTH_BYTES 256 /* shorter messages hardly shrink by themselves */
-#define LOOKAHEAD 262   /* zlib's: its matches go back by a window less these (MIN_LOOKAHEAD) */
-#define PAST_BYTES 512  /* of a message's end: lines are alike, and most are shorter */
-#define N_PAST 4096     /* a power of 2 */
+#define WORTH_BYTES 256  /* shorter messages hardly shrink by themselves */
+#define LOOKAHEAD 262    /* zlib's: its matches go back by a window less these (MIN_LOOKAHEAD) */
+#define PAST_BYTES 512   /* of a message's end: lines are alike, and most are shorter */
+#define N_PAST 4096      /* a power of 2 */
+#define SHORT_BYTES 2048 /* up to here counting letters, as zlib does, costs more than it saves */
 #define LEVEL 1
-#define FLUSH_BYTES 4 /* 00 00 ff ff: the end of every flush, not sent (RFC 7692 section 7.2.1) */
+#define SHORT_HEADER 4 /* of a frame with a short text, at most */
+#define FLUSH_BYTES 4  /* 00 00 ff ff: the end of every flush, not sent (RFC 7692 section 7.2.1) */
 
 /* The end of a message that was compressed, for some connection. */
 struct past {
@@ -34,9 +37,10 @@ struct deflate {
     struct buf frame; /* FRAME_HEAD_MOST bytes, then the payload */
     size_t at;        /* of the frame's header; its end: compressing was not worthwhile */
     struct deflate_terms terms;
-    uint64_t before;   /* number of the last frame's dictionary; 0: it had none */
-    uint64_t number;   /* of the last frame's text */
-    struct past *ring; /* N_PAST of them, by number; made when first used */
+    uint64_t before;                     /* number of the last frame's dictionary; 0: it had none */
+    uint64_t number;                     /* of the last frame's text */
+    struct past *ring;                   /* N_PAST of them, by number; made when first used */
+    char both[PAST_BYTES + SHORT_BYTES]; /* a short text behind its dictionary */
 };
 
 static voidpf allocate_in(voidpf none, uInt n, uInt size)
@@ -176,8 +180,22 @@ static unsigned window_for(size_t n, unsigned most)
     return bits;
 }
 
-/* Bytes of payload, fewer than the text has; 0: impossible. */
-static size_t compress_text(struct deflate *d, unsigned bits, const struct past *past,
+/* Bytes of payload, so few that the frame has fewer than the text; 0: impossible. */
+static size_t compress_short(struct deflate *d, unsigned bits, const struct past *past,
+                             struct str text)
+{
+    size_t before = past ? past->len : 0;
+    buf_clear(&d->frame);
+    char *payload =
+        buf_reserve(&d->frame, FRAME_HEAD_MOST + FIXED_BLOCK_ROOM(text.n)) + FRAME_HEAD_MOST;
+    if (past)
+        memcpy(d->both, past->text, before);
+    memcpy(d->both + before, text.p, text.n);
+    size_t n = fixed_block(d->both, before, before + text.n, (size_t)1 << bits, payload);
+    return n + SHORT_HEADER < text.n ? n : 0;
+}
+
+static size_t compress_long(struct deflate *d, unsigned bits, const struct past *past,
                             struct str text)
 {
     size_t before = past ? past->len : 0;
@@ -226,7 +244,8 @@ static bool is_last(const struct deflate *d, struct deflate_terms terms, uint64_
 static void frame_make(struct deflate *d, struct deflate_terms terms, const struct past *past,
                        struct str text)
 {
-    size_t n = compress_text(d, terms.bits, past, text);
+    size_t n = text.n <= SHORT_BYTES ? compress_short(d, terms.bits, past, text)
+                                     : compress_long(d, terms.bits, past, text);
     d->terms = terms;
     d->before = past ? past->number : 0;
     d->frame.len = FRAME_HEAD_MOST + n;

@@ -7,11 +7,12 @@
  *           with the end of that one as a preset dictionary.  A connection only keeps that
  *           message's number; the texts of the newest lie in a ring that all share, and a text that
  *           has left it is no dictionary any more.  Readers of one stream, who have got the same
- *           message before, share one compressed frame.
+ *           message before, share one compressed frame.  Short texts go without zlib
+ *           (fixed_block.h).
  * Thread:   any; one at a time.
  * Owns:     zlib's states, at most 270 KB for each size of window and 40 KB, the last frame, and
  *           the ring, up to 2 MiB.
- * Errors:   without memory for a compressor messages go uncompressed, without an expander it
+ * Errors:   without memory for a compressor long messages go uncompressed, without an expander it
  *           returns an error; both are tried again with the next message.
  */
 #ifndef GATEWAY_FRONT_DEFLATE_H

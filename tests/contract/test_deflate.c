@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include "gateway/front/deflate.h"
+#include "gateway/front/fixed_block.h"
 #include "tests/support/t.h"
 
 static struct deflate *ours;
@@ -310,6 +311,21 @@ static void test_frame_is_read_back_in_every_window(void **state)
         }
 }
 
+/* Whatever repeats in it, little or much: the frame is shorter, with its header. */
+static void test_frame_is_shorter_than_its_text(void **state)
+{
+    (void)state;
+    struct buf text = {0};
+    for (size_t same = 0; same < 300; same++) {
+        buf_clear(&text);
+        fill(&text, 300, true);
+        fill(&text, same, false);
+        struct str frame = frame_alone(15, buf_str(&text));
+        assert_true(frame.n < text.len);
+    }
+    buf_done(&text);
+}
+
 static void test_same_text_is_the_same_frame(void **state)
 {
     (void)state;
@@ -344,6 +360,66 @@ static void test_what_gets_no_smaller_stays_as_it_is(void **state)
     buf_clear(&text);
     fill(&text, 1000, false);
     assert_non_null(frame_alone(15, buf_str(&text)).p);
+    buf_done(&text);
+}
+
+/* A client that got the bytes before reads the block of the rest, a byte at a time: so all that it
+ * is referred back to must be in its window. */
+static void check_block(struct str bytes, size_t before, unsigned bits)
+{
+    char *block = xalloc(FIXED_BLOCK_ROOM(bytes.n - before)), *back = xalloc(bytes.n + 1);
+    size_t n = fixed_block(bytes.p, before, bytes.n, (size_t)1 << bits, block);
+    struct str parts[] = {{block, n}, STR("\x00\x00\xff\xff")};
+    z_stream z = {.next_out = (Bytef *)back};
+    assert_true(n + sizeof(uint64_t) <= FIXED_BLOCK_ROOM(bytes.n - before));
+    assert_int_equal(inflateInit2(&z, -(int)bits), Z_OK);
+    assert_int_equal(inflateSetDictionary(&z, (const Bytef *)bytes.p, (uInt)before), Z_OK);
+    for (size_t i = 0; i < countof(parts); i++) {
+        z.next_in = (const Bytef *)parts[i].p;
+        z.avail_in = (uInt)parts[i].n;
+        int status = Z_OK;
+        while (status == Z_OK && z.total_out <= bytes.n - before) {
+            z.avail_out = 1;
+            status = inflate(&z, Z_SYNC_FLUSH);
+        }
+        assert_true(status == Z_BUF_ERROR && z.avail_in == 0);
+    }
+    assert_int_equal(z.total_out, bytes.n - before);
+    assert_memory_equal(back, bytes.p + before, bytes.n - before);
+    inflateEnd(&z);
+    free(block);
+    free(back);
+}
+
+/* Each length, each distance (of the window, and one more), and each letter. */
+static void test_block_with_fixed_codes_is_read_back(void **state)
+{
+    (void)state;
+    struct buf text = {0};
+    check_block(STR(""), 0, 15);
+    for (size_t same = 1; same <= 300; same++) {
+        buf_clear(&text);
+        fill(&text, 300, true);
+        buf_reserve(&text, same);
+        buf_put(&text, text.bytes, same);
+        check_block(buf_str(&text), 0, 15);
+        check_block(buf_str(&text), 300, 15);
+        check_block(buf_str(&text), text.len, 15);
+    }
+    for (size_t back = 1; back <= 32769; back += back < 1100 ? 1 : 977) {
+        buf_clear(&text);
+        fill(&text, back, true);
+        buf_reserve(&text, 20);
+        for (int i = 0; i < 20; i++)
+            buf_putc(&text, text.bytes[i]);
+        for (unsigned bits = 9; bits <= 15; bits += back <= 1100 ? 1 : 6)
+            check_block(buf_str(&text), back < 512 ? back : 512, bits);
+        check_block(buf_str(&text), 0, 15);
+    }
+    buf_clear(&text);
+    while (text.len < FIXED_BLOCK_LONGEST)
+        fill(&text, 1, text.len % 7000 < 5000);
+    check_block(buf_str(&text), 0, 9);
     buf_done(&text);
 }
 
@@ -491,8 +567,10 @@ int main(void)
         cmocka_unit_test(test_blocks_are_counted),
         cmocka_unit_test(test_every_cut_is_broken),
         cmocka_unit_test(test_frame_is_read_back_in_every_window),
+        cmocka_unit_test(test_frame_is_shorter_than_its_text),
         cmocka_unit_test(test_same_text_is_the_same_frame),
         cmocka_unit_test(test_what_gets_no_smaller_stays_as_it_is),
+        cmocka_unit_test(test_block_with_fixed_codes_is_read_back),
         cmocka_unit_test(test_message_like_the_one_before_is_a_few_bytes),
         cmocka_unit_test(test_message_before_may_be_forgotten),
         cmocka_unit_test(test_readers_of_one_stream_share_a_frame),

@@ -111,11 +111,13 @@ class Person:
 
 def hold_conversation(person, point=None):
     """A task that is asked, told something, left and resumed; one that is cancelled; the lists.  Where
-    timers are the point, the cancelled one does not obey, and its grace runs out."""
+    timers are the point, the cancelled one does not obey, and its grace runs out.  A short text is compressed
+    without zlib, so where that is the point the first piece is long."""
+    long = 800 if person.compression else 1
     stubborn = [{"ignore_term": 1}] if point == "timer" else []
     conversation, gate = new_id(), person.gateway.path()
     first = person.start(conversation, {"count": person.gateway.path("count-" + conversation)},
-                         {"token": "one "}, {"hear": "message"}, {"token": "two "}, {"wait": gate},
+                         {"token": "one " * long}, {"hear": "message"}, {"token": "two "}, {"wait": gate},
                          {"final_answer": "whole"})
     person.follow(first, "token")
     said = person.ask("send", **ids(first), content="go on")
@@ -305,5 +307,11 @@ def test_torture_without_memory_to_compress_messages_go_plain(gateway):
     with Wire(gateway, headers=OFFER) as wire:
         wire.text('{"type":"hello"}')
         wire.until_text("welcome")
-        assert wire.window and not wire.n_deflated
+        assert wire.window and wire.n_deflated == 1, "a short text takes no memory"
+        wire.text(json.dumps({"type": "chat", "message": program({"token": "one " * 800}, {"hang": 1}), "conversation_id": "c"}))
+        wire.until_text('"started"')
+        short = wire.n_deflated
+        while '"event":"token"' not in wire.until(TEXT).decode():
+            short = wire.n_deflated
+        assert wire.n_deflated == short, "a long one goes plain"
     assert gateway.stop() == 0 and strikes(gateway)
