@@ -453,6 +453,8 @@ int pg_history_note(const struct store_pg *s, struct pg_conn *conn);
 /* store_pg_view.c: the newest of the nodes; of the slots, those that have moved since. */
 int pg_view_read(struct pg_conn *conn, struct store_view *view, char names[STORE_NODES_MAX][48],
                  int64_t *last_moved);
+/* store_pg_clock.c: before the join.  STORE_BUSY: it is not to be, for the wall clock. */
+int pg_clock_check(struct store_pg *s, char ret_error[STORE_ERROR_TEXT]);
 /* How many living nodes have not said that they are on that history. */
 int pg_unconfirmed(struct pg_conn *conn, const char *history, int64_t *ret);
 
