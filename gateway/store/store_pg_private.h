@@ -479,9 +479,11 @@ bool pg_answer_question(const struct pg_answers *p, struct str *ret);
 /* store_pg_watch.c */
 void pg_watch_stop(struct store_pg *s);
 
-/* store_pg_rescue.c: what a dead node left is sealed, and its slots are nobody's, by a thread that
- * does one node after the other: one that the server refuses is in no other's way, and is tried
- * less and less often.  Several gateways may do it at once. */
+/* store_pg_rescue.c: what a dead node left is sealed, and its slots are nobody's.  Several gateways
+ * may do it at once: STORE_NOT_FOUND, another one has done it. */
+int pg_rescue(struct pg_conn *conn, int64_t incarnation);
+/* The thread for it, one node after the other: one that the server refuses is in no other's way,
+ * and is tried less and less often. */
 struct pg_rescuer {
     struct store_pg *s;
     void (*done)(void *arg); /* in that thread, for better or worse */

@@ -173,7 +173,7 @@ static int rescue_slots(struct pg_conn *conn, int64_t incarnation)
     return rescue_end(conn, status);
 }
 
-static int rescue(struct pg_conn *conn, int64_t incarnation)
+int pg_rescue(struct pg_conn *conn, int64_t incarnation)
 {
     int status = rescue_lines(conn, incarnation);
     return status < 0 ? status : rescue_slots(conn, incarnation);
@@ -186,7 +186,7 @@ static void rescuer_run(void *arg)
     struct pg_rescuer *r = arg;
     struct pg_conn conn = {0};
     if (pg_conn_open(&conn, &r->s->o, r->s->name)) {
-        int status = rescue(&conn, r->about);
+        int status = pg_rescue(&conn, r->about);
         r->failed = status < 0 && status != STORE_NOT_FOUND;
         if (status == STORE_OK)
             log_event(LEVEL_INFO, "cluster", "rescued", LOG_INT("incarnation", r->about));
