@@ -27,6 +27,10 @@ static bool open_postgres(struct server *s, char error[STORE_ERROR_TEXT])
                                  .node = s->config->cluster.node,
                                  .replicated = s->config->store.durability == DURABLE_REPLICATED,
                                  .takes_no_slots = s->config->cluster.front_only,
+                                 .is_crew = s->member != NULL,
+                                 .clock_off_s = s->member && s->member->at > 0
+                                                    ? 0 /* the first has passed */
+                                                    : s->config->cluster.clock_off_s,
                                  .lease_s = s->config->cluster.lease_s,
                                  .redo_bytes = (size_t)s->config->store.redo_mib << 20};
     bool good = !wrong && store_pg_open(&o, &s->pg, error) == STORE_OK;

@@ -121,6 +121,7 @@ static bool read_arguments(int argc, char **argv, long long for_s, struct ask *r
                  {"workers", "GET", "/v1/admin/workers", NULL},
                  {"drain", "POST", "/v1/admin/workers/drain", "worker"},
                  {"drain", "POST", "/v1/admin/drain", NULL},
+                 {"drain-node", "POST", "/v1/admin/drain", "node"},
                  {"state", "GET", "/v1/admin/state", NULL},
                  {"watch", "GET", "/v1/admin/watch", NULL},
                  {"undrain", "POST", "/v1/admin/workers/undrain", "worker"}};

@@ -49,6 +49,7 @@ static const struct {
     {"admin", "drain WORKER", "gives it no more runs, and tells it to leave"},
     {"admin", "undrain WORKER", "gives it runs again"},
     {"admin", "drain", "the gateway itself stops as planned, as by SIGTERM"},
+    {"admin", "drain-node NODE", "the same of another one that shares the store"},
     {"admin", "state", "who is connected, which tasks run, counters: JSON"},
     {"admin", "watch", "the same every second, as an event stream"},
     {"admin", "console", "opens a page with all of this on a port of this machine"},

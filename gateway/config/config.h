@@ -258,6 +258,7 @@ struct config {
         char *node; /* this one's name */
         char *secret_file;
         uint32_t lease_s;
+        uint32_t clock_off_s;
         uint32_t uneven_percent;
         char *listen;    /* NULL: other nodes cannot reach it */
         char *advertise; /* NULL like that */

@@ -270,6 +270,9 @@ static const struct key cluster_keys[] = {
      TEXT(config, cluster.secret_file, MAX_PATH_TEXT)},
     {"lease_s", "how long a gateway that gives no sign of life keeps the store",
      INT(config, cluster.lease_s, 3, 3600, 10)},
+    {"clock_off_s",
+     "how far the clock of a start may be off the server's while another gateway serves; 0: any",
+     INT(config, cluster.clock_off_s, 0, 86400, 60)},
     {"uneven_percent",
      "how far above the mean a gateway's load may stand before it gives owners "
      "away; 0: they are dealt by number alone; the same at all gateways",

@@ -14,6 +14,7 @@
 #include "gateway/cluster/cluster.h"
 #include "gateway/front/address.h"
 #include "gateway/front/admin_all.h"
+#include "gateway/front/admin_others.h"
 #include "gateway/front/relay.h"
 #include "gateway/front/ws.h"
 #include "proto/str.h"
@@ -249,6 +250,7 @@ void admin_forget(struct exchange *x)
     if (x->waiting)
         x->waiting->x = NULL;
     x->waiting = NULL;
+    others_forget(x);
     if (x->watches) {
         list_remove(&x->all);
         x->front->n_watchers--;

@@ -10,9 +10,12 @@
 #include "gateway/base/log.h"
 #include "gateway/cluster/cluster.h"
 #include "gateway/front/address.h"
+#include "gateway/front/admin_others.h"
 #include "gateway/front/lws_quirks.h"
+#include "gateway/front/relay.h"
 #include "gateway/front/tenants.h"
 #include "gateway/front/ws.h"
+#include "proto/str.h"
 
 #define MOST_WATCHERS 16
 #define MANY_TASKS 10000 /* to count them takes milliseconds of everybody's turn */
@@ -25,8 +28,15 @@
 struct state_list {
     struct buf *out;
     const char *owner; /* "" for all */
+    const char *node;  /* this one; NULL: there can be no other */
     size_t n, n_shown;
 };
+
+/* A store of one process has one gateway, whose rows need no name. */
+static const char *node_name(const struct front *f)
+{
+    return cluster_node(f->cluster, 0) ? f->config->cluster.node : NULL;
+}
 
 /* Begins a row, unless it is not wanted or there are enough. */
 static bool begin_row(struct state_list *list, const char *owner)
@@ -36,6 +46,8 @@ static bool begin_row(struct state_list *list, const char *owner)
         return false;
     buf_puts(list->out, list->n_shown++ ? ",{" : "{");
     js_put_field(list->out, "owner", str_of(owner));
+    if (list->node)
+        js_put_field(list->out, "node", str_of(list->node));
     return true;
 }
 
@@ -111,37 +123,48 @@ static void put_task(struct map_node *node, void *arg)
 
 /* --- the state -------------------------------------------------------------------------------- */
 
-static struct state_list begin_list(struct buf *out, const char *key, const char *owner)
+static struct state_list begin_list(const struct front *f, struct buf *out, const char *key,
+                                    const char *owner)
 {
     buf_putf(out, ",\"%s\":[", key);
-    return (struct state_list){.out = out, .owner = owner};
+    return (struct state_list){.out = out, .owner = owner, .node = node_name(f)};
 }
 
-static void put_use(struct buf *out, const char *name, uint64_t value, uint64_t limit)
+static void put_use(const char *node, struct buf *out, const char *name, uint64_t value,
+                    uint64_t limit)
 {
     buf_puts(out, out->bytes[out->len - 1] == '[' ? "{" : ",{");
     js_put_field(out, "limit", str_of(name));
+    if (node)
+        js_put_field(out, "node", str_of(node));
     js_put_int(out, "now", (int64_t)value);
     js_put_int(out, "max", (int64_t)limit);
     buf_putc(out, '}');
 }
 
-/* Another gateway of the same store, as of the last beat. */
-static void put_other_node(struct buf *out, const struct cluster *c, const struct store_node *node)
+/* Another gateway of the same store: as it says itself, or as of the last beat. */
+static void put_other_node(const struct exchange *x, const struct store_node *node, struct buf *out)
 {
+    const struct cluster *c = x->front->cluster;
     static const char *const states[] = {
         [NODE_LIVES] = "live", [NODE_LEAVES] = "leaving", [NODE_DEAD] = "dead"};
-    buf_puts(out, ",{");
+    buf_putc(out, ',');
+    if (others_put_node(x, node, out))
+        return;
+    buf_putc(out, '{');
     js_put_field(out, "name", str_of(node->name));
     js_put_field(out, "phase", str_of(states[node->state]));
+    if (x->front->pipes)
+        js_put_bool(out, "silent", true);
     js_put_int(out, "slots", cluster_slots_of(c, node->incarnation));
     js_put_int(out, "load", node->load);
     js_put_field(out, "version", str_of(node->version));
     buf_putc(out, '}');
 }
 
-static void put_nodes(const struct front *f, struct buf *out)
+static void put_nodes(const struct exchange *x, struct buf *out)
 {
+    const struct front *f = x->front;
     static const char *const phases[] = {[FRONT_STARTING] = "starting",
                                          [FRONT_SERVING] = "serving",
                                          [FRONT_DRAINING] = "draining",
@@ -162,33 +185,41 @@ static void put_nodes(const struct front *f, struct buf *out)
     buf_putc(out, '}');
     for (size_t i = 0; (node = cluster_node(f->cluster, i)) != NULL; i++)
         if (node->incarnation != cluster_incarnation(f->cluster))
-            put_other_node(out, f->cluster, node);
+            put_other_node(x, node, out);
     buf_putc(out, ']');
 }
 
-static void put_limits(const struct front *f, struct buf *out)
+static void put_limits(const struct exchange *x, struct buf *out)
 {
+    const struct front *f = x->front;
+    const char *node = node_name(f);
     const struct hub_limits *limits = &f->hub->o.limits;
     buf_puts(out, ",\"limits\":[");
-    put_use(out, "connections", f->n_conns + f->n_streams, f->config->rim_limits.connections);
-    put_use(out, "tasks", f->hub->n_live, limits->tasks);
-    put_use(out, "processes", f->hub->n_processes, limits->processes);
-    put_use(out, "schedules", f->hub->n_schedules, limits->schedules);
+    put_use(node, out, "connections", f->n_conns + f->n_streams, f->config->rim_limits.connections);
+    put_use(node, out, "tasks", f->hub->n_live, limits->tasks);
+    put_use(node, out, "processes", f->hub->n_processes, limits->processes);
+    put_use(node, out, "schedules", f->hub->n_schedules, limits->schedules);
+    others_put_rows(x, "limits", out);
     buf_putc(out, ']');
 }
 
-static void put_tenants(struct front *f, struct buf *out)
+static void put_tenants(const struct exchange *x, struct buf *out)
 {
+    struct front *f = x->front;
+    const char *node = node_name(f);
     struct tenant_use rows[TENANTS_SHOWN + 1];
     size_t n = tenants_count(f, rows);
     buf_puts(out, ",\"tenants\":[");
     for (size_t i = 0; i < n; i++) {
         buf_puts(out, i ? ",{" : "{");
         js_put_field(out, "tenant", rows[i].name);
+        if (node)
+            js_put_field(out, "node", str_of(node));
         js_put_int(out, "connections", (int64_t)rows[i].connections);
         js_put_int(out, "tasks", (int64_t)rows[i].tasks);
         buf_putc(out, '}');
     }
+    others_put_rows(x, "tenants", out);
     buf_putc(out, ']');
 }
 
@@ -197,18 +228,22 @@ static void put_lists(struct exchange *x, struct buf *out)
     struct front *f = x->front;
     char *owner = http_query_value(x->wsi, "owner");
     const char *wanted = x->watched_owner ? x->watched_owner : owner ? owner : "";
-    struct state_list connections = begin_list(out, "connections", wanted);
+    struct state_list connections = begin_list(f, out, "connections", wanted);
     list_each (it, &f->conns)
         put_connection(&connections, list_item(it, struct conn, all));
     list_each (it, &f->streams)
         put_event_stream(&connections, list_item(it, struct exchange, all));
+    others_put_rows(x, "connections", out);
     buf_putc(out, ']');
-    struct state_list tasks = begin_list(out, "tasks", wanted);
+    struct state_list tasks = begin_list(f, out, "tasks", wanted);
     map_each(&f->hub->streams, put_task, &tasks);
+    others_put_rows(x, "tasks", out);
     buf_putc(out, ']');
-    js_put_int(out, "n_connections", (int64_t)connections.n);
-    js_put_int(out, "n_tasks", f->hub->n_live);
-    js_put_bool(out, "is_cut", connections.n_shown >= STATE_ROWS || tasks.n_shown >= STATE_ROWS);
+    js_put_int(out, "n_connections", (int64_t)connections.n + others_sum(x, "n_connections"));
+    js_put_int(out, "n_tasks", f->hub->n_live + others_sum(x, "n_tasks"));
+    js_put_bool(out, "is_cut",
+                connections.n_shown >= STATE_ROWS || tasks.n_shown >= STATE_ROWS ||
+                    others_any(x, "is_cut"));
     free(owner);
 }
 
@@ -219,22 +254,41 @@ static void state_put(struct exchange *x, struct buf *out)
     f->write_metrics(f->metrics_arg, &metrics);
     buf_puts(out, "{\"type\":\"state\"");
     js_put_int(out, "at", f->hub->clock.wall_ms);
-    put_nodes(f, out);
-    put_limits(f, out);
-    put_tenants(f, out);
+    put_nodes(x, out);
+    put_limits(x, out);
+    put_tenants(x, out);
     put_lists(x, out);
     js_put_field(out, "metrics", buf_str(&metrics));
+    others_put_metrics(x, out);
     buf_putc(out, '}');
     buf_done(&metrics);
 }
 
-void admin_state(struct exchange *x)
+static void answer_state(struct exchange *x)
 {
     state_put(x, &x->answer);
     http_api_ready(x, 200);
 }
 
+void admin_state(struct exchange *x)
+{
+    char *owner = http_query_value(x->wsi, "owner");
+    others_ask(x, owner ? owner : "", answer_state);
+    free(owner);
+}
+
 /* --- watching --------------------------------------------------------------------------------- */
+
+static void show_watch(struct exchange *x)
+{
+    x->shows = true;
+    lws_callback_on_writable(x->wsi);
+}
+
+static void ask_watched(struct exchange *x)
+{
+    others_ask(x, x->watched_owner ? x->watched_owner : "", show_watch);
+}
 
 void admin_watch(struct exchange *x)
 {
@@ -248,7 +302,7 @@ void admin_watch(struct exchange *x)
     x->watched_owner = http_query_value(x->wsi, "owner"); /* the head goes with the first answer */
     x->is_plain = http_is_1_0(x->wsi);
     list_push(&f->watchers, &x->all);
-    lws_callback_on_writable(x->wsi);
+    ask_watched(x);
 }
 
 static bool write_watch(struct exchange *x, struct buf *out, size_t from)
@@ -263,11 +317,14 @@ int admin_watch_writable(struct exchange *x)
     enum { SIZE = 10 }; /* of a chunk, with the end of its line */
     struct buf out = {0};
     char size[SIZE + 1];
+    if (!x->shows)
+        return 0;
     if (x->starts && http_begin_events(x->wsi, x->origin, x->is_plain, NULL, NULL, STR_NULL) < 0)
         return -1;
     x->starts = false;
     if (lws_partial_buffered(x->wsi))
         return 0;
+    x->shows = false;
     buf_reserve(&out, LWS_PRE + SIZE);
     out.len = LWS_PRE + SIZE;
     buf_puts(&out, "event: state\ndata: ");
@@ -289,6 +346,12 @@ static bool token_is_over(const struct front *f, const struct exchange *x)
            (x->operator_ && revocations_have(&f->hub->revocations, str_of(x->operator_), now));
 }
 
+/* Here or at another one. */
+static bool has_many(const struct exchange *x)
+{
+    return x->front->hub->n_live >= MANY_TASKS || others_most(x, "n_tasks") >= MANY_TASKS;
+}
+
 void admin_state_tick(struct front *f)
 {
     msec_t now = f->hub->clock.now_ms;
@@ -299,14 +362,16 @@ void admin_state_tick(struct front *f)
         if (token_is_over(f, x) ||
             (lws_partial_buffered(x->wsi) && now - x->said_ms >= PATIENCE_MS))
             deadline_now(x->wsi);
-        else if (f->hub->n_live < MANY_TASKS || now - x->said_ms >= SELDOM_MS)
+        else if (x->shows)
             lws_callback_on_writable(x->wsi);
+        else if (!others_are_due(x) && (!has_many(x) || now - x->said_ms >= SELDOM_MS))
+            ask_watched(x);
     }
 }
 
 /* --- the stop --------------------------------------------------------------------------------- */
 
-void admin_stop(struct exchange *x)
+static void stop_here(struct exchange *x)
 {
     struct front *f = x->front;
     if (f->phase == FRONT_SERVING && !f->is_told_to_drain) {
@@ -324,4 +389,51 @@ void admin_stop(struct exchange *x)
     }
     buf_puts(&x->answer, "{\"type\":\"ok\"}");
     http_api_ready(x, 200);
+}
+
+/* The name of a gateway in the body, which the caller frees; without a body "".  False: it was
+ * malformed, and has been answered. */
+static bool read_node(struct exchange *x, struct buf *ret)
+{
+    struct js_doc doc = {0};
+    uint32_t node = 0;
+    bool good = x->body.len == 0;
+    if (!good && js_parse(&doc, x->body.bytes, x->body.len, JS_CLIENT))
+        good = js_type(&doc, 0) == JS_OBJECT;
+    if (good && x->body.len > 0)
+        node = js_get(&doc, 0, "node");
+    good = good && (!node || js_type(&doc, node) == JS_STRING);
+    if (good && node)
+        js_value(&doc, node, ret);
+    js_done(&doc);
+    if (!good)
+        http_api_fail(x, ERR_BAD_REQUEST, "\"node\" must name a gateway");
+    return good;
+}
+
+/* The living gateway of that name; NULL: none. */
+static const struct store_node *find_named(const struct cluster *c, struct str name)
+{
+    const struct store_node *node;
+    for (size_t i = 0; (node = cluster_node(c, i)) != NULL; i++)
+        if (str_eq(str_of(node->name), name))
+            return node;
+    return NULL;
+}
+
+void admin_stop(struct exchange *x)
+{
+    struct buf name = {0};
+    if (!read_node(x, &name))
+        return;
+    const struct front *f = x->front;
+    const struct store_node *node = find_named(f->cluster, buf_str(&name));
+    const char *own = f->config->cluster.node;
+    if (name.len == 0 || (own && str_eq(str_of(own), buf_str(&name))))
+        stop_here(x);
+    else if (!node)
+        http_api_fail(x, ERR_NOT_FOUND, "no gateway of that name lives");
+    else
+        relay_to_node(x, (uint64_t)node->incarnation);
+    buf_done(&name);
 }

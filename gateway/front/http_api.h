@@ -15,6 +15,7 @@
 struct address;
 struct admin_wait;
 struct exchange;
+struct others;
 
 enum method { GET, POST, DELETE, PATCH, HEAD, PUT, OTHER };
 static inline bool only_reads(enum method method)
@@ -96,6 +97,7 @@ struct exchange {
     int64_t expires_at_ms;
     struct call *call;           /* in progress */
     struct admin_wait *waiting;  /* the same, for a request of the operator */
+    struct others *others;       /* what other gateways say to it (admin_others.h); NULL: nothing */
     struct redeeming *redeeming; /* the same, for a code (core/handover.h) */
     bool answered;
     int status;
@@ -104,7 +106,8 @@ struct exchange {
     char *origin;      /* gets CORS headers; NULL for none */
     /* events */
     bool streams, starts, ended;
-    bool watches;        /* an operator's (admin_state.h) */
+    bool watches;        /* an operator's (admin_state.h) … */
+    bool shows;          /* … and the next state is to be written */
     char *watched_owner; /* of those; NULL for all */
     char *operator_;     /* whose token it is; NULL through the socket */
     bool is_whole;       /* nothing is sent until it has ended; then the answer, in one piece */

@@ -1,5 +1,6 @@
 #include "gateway/front/http_head.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -148,4 +149,14 @@ bool http_head_waits(struct lws *wsi)
     char expect[16] = "";
     lws_hdr_copy(wsi, expect, sizeof expect, WSI_TOKEN_HTTP_EXPECT);
     return strcasecmp(expect, "100-continue") == 0 && !http_is_1_0(wsi);
+}
+
+void http_put_encoded(struct buf *out, const char *text, const char *but)
+{
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        if (isalnum(*p) || strchr("-._~", *p) || strchr(but, *p))
+            buf_putc(out, (char)*p);
+        else
+            buf_putf(out, "%%%02X", *p);
+    }
 }

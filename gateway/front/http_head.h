@@ -8,7 +8,7 @@
 
 #include <libwebsockets.h>
 
-#include "proto/base.h"
+#include "proto/buf.h"
 
 /* The header's value, by its name in lower case with the colon, without the blanks around it; NULL
  * when absent.  The caller frees it. */
@@ -26,5 +26,8 @@ const char *http_head_length(struct lws *wsi, size_t *ret);
 /* "Expect: 100-continue" (RFC 9110 section 10.1.1): the client sends the body when asked, and not
  * after a refusal. */
 bool http_head_waits(struct lws *wsi);
+/* Appends a text percent-encoded, without those characters that are left as they are (RFC 3986
+ * section 2.3), and some more. */
+void http_put_encoded(struct buf *out, const char *text, const char *but);
 
 #endif

@@ -1,6 +1,5 @@
 #include "gateway/front/relay.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 
 #include "core/home.h"
@@ -42,17 +41,6 @@ static const struct route relay_route = {.pattern = "", .query = "", .kind = &re
 
 /* --- the request's head ----------------------------------------------------------------------- */
 
-/* RFC 3986 section 2.3: what is left as it is, besides the slash of a path. */
-static void put_encoded(struct buf *out, const char *text, const char *but)
-{
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-        if (isalnum(*p) || strchr("-._~", *p) || strchr(but, *p))
-            buf_putc(out, (char)*p);
-        else
-            buf_putf(out, "%%%02X", *p);
-    }
-}
-
 static void put_arguments(struct lws *wsi, struct buf *out)
 {
     int n = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_URI_ARGS); /* no pair is longer */
@@ -62,9 +50,9 @@ static void put_arguments(struct lws *wsi, struct buf *out)
         buf_putc(out, i ? '&' : '?');
         if (value)
             *value++ = 0;
-        put_encoded(out, pair, "");
+        http_put_encoded(out, pair, "");
         buf_puts(out, value ? "=" : "");
-        put_encoded(out, value ? value : "", "");
+        http_put_encoded(out, value ? value : "", "");
     }
     free(pair);
 }
@@ -75,7 +63,7 @@ static void put_request_head(struct exchange *x, const char *path, struct buf *o
                                           [PATCH] = "PATCH", [HEAD] = "HEAD", [PUT] = "PUT"};
     char *host = http_head_value(x->wsi, "host:");
     buf_putf(out, "%s ", methods[x->route->method]);
-    put_encoded(out, path, "/");
+    http_put_encoded(out, path, "/");
     put_arguments(x->wsi, out);
     buf_putf(out, " HTTP/1.1\r\nhost: %s\r\nconnection: close\r\n", host ? host : "");
     for (size_t i = 0; i < countof(relayed); i++) {
@@ -222,14 +210,20 @@ static const struct exchange_kind relay_kind = {.begin = relay_begin,
 
 /* --- who is elsewhere ------------------------------------------------------------------------- */
 
-static void relay_open(struct exchange *x, struct str owner, const char *from, struct str head)
+static struct relay *relay_new(struct exchange *x)
 {
-    const struct pipe_port *pipes = x->front->pipes;
     struct relay *r = xcalloc(sizeof *r);
     r->x = x;
     x->own = r;
     x->route = &relay_route;
     x->hangs_up = true;
+    return r;
+}
+
+static void relay_open(struct exchange *x, struct str owner, const char *from, struct str head)
+{
+    const struct pipe_port *pipes = x->front->pipes;
+    struct relay *r = relay_new(x);
     r->pipe = pipes ? pipes->open(pipes->arg, owner, from, &relay_user, r) : NULL;
     if (r->pipe)
         (void)pipes->write(r->pipe, head);
@@ -263,6 +257,15 @@ bool relay_takes(struct exchange *x, const char *path)
     return true;
 }
 
+static void put_order(const struct exchange *x, struct buf *out)
+{
+    buf_putf(out,
+             "POST %s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+             "content-type: application/json\r\ncontent-length: %zu\r\n\r\n",
+             x->route->pattern, x->body.len);
+    buf_putstr(out, buf_str(&x->body));
+}
+
 bool relay_order(struct exchange *x, struct str owner)
 {
     struct buf order = {0};
@@ -273,12 +276,22 @@ bool relay_order(struct exchange *x, struct str owner)
         http_api_fail(x, ERR_OVERLOADED, why);
         return true;
     }
-    buf_putf(&order,
-             "POST %s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
-             "content-type: application/json\r\ncontent-length: %zu\r\n\r\n",
-             x->route->pattern, x->body.len);
-    buf_putstr(&order, buf_str(&x->body));
+    put_order(x, &order);
     relay_open(x, owner, NULL, buf_str(&order));
     buf_done(&order);
     return true;
+}
+
+void relay_to_node(struct exchange *x, uint64_t node)
+{
+    const struct pipe_port *pipes = x->front->pipes;
+    struct buf order = {0};
+    put_order(x, &order);
+    struct relay *r = relay_new(x);
+    r->pipe = pipes ? pipes->open_operator(pipes->arg, node, &relay_user, r) : NULL;
+    if (r->pipe)
+        (void)pipes->write(r->pipe, buf_str(&order));
+    else
+        http_api_fail(x, ERR_OVERLOADED, "that gateway cannot be reached now");
+    buf_done(&order);
 }

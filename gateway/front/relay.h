@@ -52,5 +52,7 @@ struct pipe_server {
 bool relay_takes(struct exchange *x, const char *path);
 /* The same of an operator's order about an owner, whose body is whole. */
 bool relay_order(struct exchange *x, struct str owner);
+/* An order for that other node. */
+void relay_to_node(struct exchange *x, uint64_t node);
 
 #endif

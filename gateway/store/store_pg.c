@@ -67,6 +67,8 @@ static int pg_open_all(struct store_pg *s, char ret_error[STORE_ERROR_TEXT])
     }
     int status = pg_schema_migrate(&s->writer, ret_error);
     if (status == STORE_OK)
+        status = pg_clock_check(s, ret_error);
+    if (status == STORE_OK)
         status = pg_node_join(s, ret_error);
     if (status < 0)
         return status;

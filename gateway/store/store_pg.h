@@ -24,15 +24,18 @@
 struct store_pg;
 
 struct store_pg_options {
-    const char *url;     /* a connection URI, or keywords and values (libpq's manual) */
-    const char *node;    /* this node's name: a start under it replaces the one before */
-    const char *dir;     /* the data directory: ours alone while the store is open; NULL: none */
-    bool replicated;     /* a commit must be on a synchronous standby too */
-    bool takes_no_slots; /* it is the home of nobody */
-    unsigned lease_s;    /* a node that gives no sign for so long counts as dead; 0: 10 */
-    unsigned connect_ms; /* longest wait for a connection, without finding addresses; 0: 5 s */
-    unsigned answer_ms;  /* longest wait for an answer; 0: 15 s */
-    size_t redo_bytes;   /* of the last batches, kept for a server that has lost them; 0: none */
+    const char *url;      /* a connection URI, or keywords and values (libpq's manual) */
+    const char *node;     /* this node's name: a start under it replaces the one before */
+    const char *dir;      /* the data directory: ours alone while the store is open; NULL: none */
+    bool replicated;      /* a commit must be on a synchronous standby too */
+    bool takes_no_slots;  /* it is the home of nobody */
+    bool is_crew;         /* nodes of names that begin like this one's are on this machine */
+    unsigned clock_off_s; /* a start whose wall clock is further off does not join while others
+                           * serve; 0: any may be */
+    unsigned lease_s;     /* a node that gives no sign for so long counts as dead; 0: 10 */
+    unsigned connect_ms;  /* longest wait for a connection, without finding addresses; 0: 5 s */
+    unsigned answer_ms;   /* longest wait for an answer; 0: 15 s */
+    size_t redo_bytes;    /* of the last batches, kept for a server that has lost them; 0: none */
 };
 
 /* Connects, brings the schema up to date and joins, which may wait for a lease.  On failure ret is

@@ -453,6 +453,8 @@ int pg_history_note(const struct store_pg *s, struct pg_conn *conn);
 /* store_pg_view.c: the newest of the nodes; of the slots, those that have moved since. */
 int pg_view_read(struct pg_conn *conn, struct store_view *view, char names[STORE_NODES_MAX][48],
                  int64_t *last_moved);
+/* store_pg_clock.c: before the join.  STORE_BUSY: it is not to be, for the wall clock. */
+int pg_clock_check(struct store_pg *s, char ret_error[STORE_ERROR_TEXT]);
 /* How many living nodes have not said that they are on that history. */
 int pg_unconfirmed(struct pg_conn *conn, const char *history, int64_t *ret);
 
@@ -477,9 +479,11 @@ bool pg_answer_question(const struct pg_answers *p, struct str *ret);
 /* store_pg_watch.c */
 void pg_watch_stop(struct store_pg *s);
 
-/* store_pg_rescue.c: what a dead node left is sealed, and its slots are nobody's, by a thread that
- * does one node after the other: one that the server refuses is in no other's way, and is tried
- * less and less often.  Several gateways may do it at once. */
+/* store_pg_rescue.c: what a dead node left is sealed, and its slots are nobody's.  Several gateways
+ * may do it at once: STORE_NOT_FOUND, another one has done it. */
+int pg_rescue(struct pg_conn *conn, int64_t incarnation);
+/* The thread for it, one node after the other: one that the server refuses is in no other's way,
+ * and is tried less and less often. */
 struct pg_rescuer {
     struct store_pg *s;
     void (*done)(void *arg); /* in that thread, for better or worse */

@@ -252,7 +252,7 @@ static int watch_judge(struct pg_watch *w)
     return status;
 }
 
-/* What a dead node left is in order: its slots are free. */
+/* A dead node is in order: its slots are free. */
 static void on_rescued(void *arg)
 {
     struct pg_watch *w = arg;

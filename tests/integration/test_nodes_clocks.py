@@ -3,6 +3,7 @@ nor is the order of records.  Times that somebody named (schedules, shares, toke
 
 import contextlib
 import glob
+import re
 import time
 
 import pytest
@@ -31,7 +32,7 @@ def off(hours):
 def start(cluster, listen=False, **hours):
     """Gateways by name."""
     for name, n in hours.items():
-        more = {"listen": "127.0.0.1:0"} if listen else None
+        more = {"clock_off_s": 0, **({"listen": "127.0.0.1:0"} if listen else {})}
         cluster.new(name, more, environ=off(n) if n else None).start()
     cluster.settled(len(hours))
     return list(cluster.gateways.values())
@@ -76,6 +77,25 @@ def test_nobody_is_taken_over_for_its_clock_and_records_stay_in_order(cluster):
         assert whole(client, task)[-1]["data"]["error"]["code"] == "orphaned"
         assert client.finish({"token": "more"}, conversation="c")[0]["task_id"] > task["task_id"]
     assert sum("event=taken_over" in line for g in (ahead, behind) for line in g.log) == 2
+
+
+@pytest.mark.parametrize("hours", [1, -1], ids=["ahead", "behind"])
+def test_wrong_clock_is_no_start_beside_others(cluster, hours):
+    """One clear error; with nobody else there, and with a key that says so, it serves."""
+    right, wrong = cluster.new("right").start(), cluster.new("wrong", environ=off(hours))
+    wrong.spawn()
+    assert wrong.wait() == 1
+    told, = [line for line in wrong.log if "level=error" in line and "event=cannot_open" in line]
+    assert 3500 < int(re.search(r"are (\d+) s apart", told)[1]) < 3700 and "right" in told and "cluster.clock_off_s" in told
+    assert cluster.sql("SELECT count(*) FROM nodes") == "1" and right.process.poll() is None
+    allowed = cluster.new("allowed", {"clock_off_s": 0}, environ=off(hours)).start()
+    allowed.kill()
+    right.kill()  # its row says that it lives, and gives no sign
+    wrong.start()
+    wrong.logged("event=clock_is_wrong")
+    with client_of(wrong, "ann") as client:
+        wait_until(lambda: client.ask("conversations")["type"] == "conversations", "service")
+    cluster.settled(1)
 
 
 def test_schedule_is_due_by_the_clock_of_its_home_and_once(cluster):

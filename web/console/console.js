@@ -19,6 +19,8 @@ let watching = new AbortController();
 let before = null;
 /** The counters when this page was opened: what they say of then is not news. @type {Map<string, number> | null} */
 let first = null;
+/** The counters of each gateway as last told: one that is silent for a moment has not begun anew. */
+const countersByNode = new Map();
 const lines = new Map();
 
 // ---------------------------------------------------------------- requests
@@ -183,29 +185,29 @@ function showNodes(state) {
       [
         node.name,
         node.phase,
-        node.pid === undefined ? "" : node.ready ? "yes" : ["no", "bad"],
+        node.silent ? ["silent", "bad"] : node.pid === undefined ? "" : node.ready ? "yes" : ["no", "bad"],
         node.version,
         node.slots ?? "",
         node.port ?? "",
         node.pid ?? "",
       ],
-      node.pid === undefined ? [] : [["Drain", () => drain(node), true]], // another one is drained at its own console
+      node.pid === undefined ? [] : [["Drain", () => drain(node), true]], // a silent one hears nothing
     ]),
   );
 }
 
 async function drain(node) {
   if (await sure(`Stop ${node.name}? It takes no new tasks, waits for those that must end, and ends.`))
-    await post(`${node.name} stops`, "/v1/admin/drain", {});
+    await post(`${node.name} stops`, "/v1/admin/drain", node.slots === undefined ? {} : { node: node.name });
 }
 
 function showLimits(state) {
   show(
     "limits",
-    ["Limit", "Now", "Most", "Used"],
-    state.limits.map(({ limit, now, max }) => {
+    ["Limit", "Node", "Now", "Most", "Used"],
+    state.limits.map(({ limit, node = "", now, max }) => {
       const used = max ? Math.round((100 * now) / max) : 0;
-      return [limit, [limit, now, max, used >= 80 ? [`${used} %`, "bad"] : `${used} %`]];
+      return [`${limit} ${node}`, [limit, node, now, max, used >= 80 ? [`${used} %`, "bad"] : `${used} %`]];
     }),
   );
 }
@@ -220,15 +222,16 @@ function showConnections(state) {
   const seen = new Map();
   show(
     "connections",
-    ["Owner", "From", "At", "Since", "Silent", "Follows", "State", ""],
+    ["Owner", "Node", "From", "At", "Since", "Silent", "Follows", "State", ""],
     state.connections.map((c) => {
-      const plain = `${c.owner} ${c.number ?? `${c.path} ${c.since}`}`;
+      const plain = `${c.owner} ${c.node ?? ""} ${c.number ?? `${c.path} ${c.since}`}`;
       seen.set(plain, (seen.get(plain) ?? 0) + 1);
       const how = !c.known ? "not welcomed" : c.blocked ? ["takes nothing", "bad"] : "open";
       return [
         `${plain} ${seen.get(plain)}`,
         [
           [c.owner || "—", "name"],
+          c.node ?? "",
           c.from,
           c.path,
           sinceText(state.at - c.since),
@@ -259,11 +262,12 @@ function showTasks(state) {
   const rows = state.tasks.sort((a, b) => (a.task_id < b.task_id ? 1 : -1));
   show(
     "tasks",
-    ["Owner", "Agent", "Status", "Runs", "Events", "Bytes", "Readers", "Task", ""],
+    ["Owner", "Node", "Agent", "Status", "Runs", "Events", "Bytes", "Readers", "Task", ""],
     rows.map((t) => [
       t.task_id,
       [
         [t.owner, "name"],
+        t.node ?? "",
         t.name ? `${t.agent}: ${t.name}` : t.agent,
         t.cancel_requested_at ? "stopping" : t.waiting_for ? "waits for an answer" : t.status,
         t.started_at ? sinceText(state.at - t.started_at) : "",
@@ -323,8 +327,18 @@ async function showRevoked() {
   );
 }
 
+/** The sum of all gateways. */
+function allCounters(state) {
+  for (const { node, metrics } of [{ node: "", metrics: state.metrics }, ...(state.others ?? [])])
+    countersByNode.set(node, countersOf(metrics));
+  const sum = new Map();
+  for (const counters of countersByNode.values())
+    for (const [key, value] of counters) sum.set(key, (sum.get(key) ?? 0) + value);
+  return sum;
+}
+
 function showState(state) {
-  const counters = countersOf(state.metrics);
+  const counters = allCounters(state);
   first ??= counters;
   showRates(state, counters);
   before = { at: state.at, counters };
