@@ -225,7 +225,8 @@ scene("a message that is too long is refused at the field, and stays in it", asy
   const chat = await its.chat();
   await chat.waitForState("live");
   await chat.ask("x".repeat(60_000));
-  assert.match(await chat.textOf(".turn .asked"), /^x{60000}$/);
+  await chat.page.click(".asked .whole");
+  await chat.waitForText(`${"x".repeat(60_000)}Show less`, ".turn .asked");
   await its.stage.puppet().then((puppet) => puppet.exit());
   await chat.waitForStatus("completed");
   await chat.page.fill("#message", "y".repeat(64_000));
@@ -264,7 +265,7 @@ scene("what was not sent because it is too long goes back into the field, and is
   puppet.exit();
   await chat.waitForStatus("completed");
   const asked = await chat.allTexts(".turn .asked");
-  assert.deepEqual(asked.map((text) => text.length), [40_000, 17], "in the order in which they were asked");
+  assert.deepEqual(asked.map((text) => text[0]), ["x", "S"], "in the order in which they were asked");
   await chat.page.click(".turn .unsent button:has-text('Edit')");
   await chat.page.waitForSelector(".unsent", { state: "detached" });
   assert.equal((await chat.page.inputValue("#message")).length, 40_000);
