@@ -192,3 +192,14 @@ scene("headings, text and code keep their proportions, and lines can be read", a
   assert.ok(perLine < 105, `${perLine} characters a line`);
   assert.ok(below < above, `a heading is nearer to its text (${below}) than to what stands above (${above})`);
 });
+
+scene("on a phone every question can be copied and edited, and its other versions be reached", async (its) => {
+  const { chat, puppet } = await its.asked({ profile: await its.profile({ viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true }) });
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await chat.ask("And how wide?");
+  (await its.stage.puppet()).exit();
+  await chat.page.locator(".turn").nth(1).locator(".of-asked button").first().waitFor();
+  await chat.page.locator(".turn").nth(0).locator(".of-asked button:has([data-name=pen])").tap();
+  await chat.page.waitForSelector(".turn:first-child .editor textarea:focus");
+});

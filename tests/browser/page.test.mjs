@@ -225,7 +225,8 @@ scene("a message that is too long is refused at the field, and stays in it", asy
   const chat = await its.chat();
   await chat.waitForState("live");
   await chat.ask("x".repeat(60_000));
-  assert.match(await chat.textOf(".turn .asked"), /^x{60000}$/);
+  await chat.page.click(".asked .whole");
+  await chat.waitForText(`${"x".repeat(60_000)}Show less`, ".turn .asked");
   await its.stage.puppet().then((puppet) => puppet.exit());
   await chat.waitForStatus("completed");
   await chat.page.fill("#message", "y".repeat(64_000));
@@ -264,7 +265,7 @@ scene("what was not sent because it is too long goes back into the field, and is
   puppet.exit();
   await chat.waitForStatus("completed");
   const asked = await chat.allTexts(".turn .asked");
-  assert.deepEqual(asked.map((text) => text.length), [40_000, 17], "in the order in which they were asked");
+  assert.deepEqual(asked.map((text) => text[0]), ["x", "S"], "in the order in which they were asked");
   await chat.page.click(".turn .unsent button:has-text('Edit')");
   await chat.page.waitForSelector(".unsent", { state: "detached" });
   assert.equal((await chat.page.inputValue("#message")).length, 40_000);
@@ -308,10 +309,46 @@ scene("the keyboard reaches everything, and what matters is said", async (its) =
   await page.waitForSelector("#tray", { state: "detached" });
   await page.keyboard.press("/");
   await page.waitForSelector("#message:focus");
+  await page.keyboard.press("Control+K"); // also while one writes, and where the list is out of view
+  await page.waitForSelector("#search:focus");
+  await page.setViewportSize({ width: 390, height: 780 });
+  await page.click("#menu");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("#side", { state: "hidden" });
+  await page.keyboard.press("Control+K");
+  await page.waitForSelector("#search:focus");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("#message:focus");
   puppet.emit("input_required", { input_id: "q", kind: "question", prompt: "Which sea?" });
   await chat.waitForText("How deep is the sea? asks: Which sea?", "#news");
   puppet.exit();
   await chat.waitForText("The answer to How deep is the sea? is there", "#news");
+});
+
+scene("a long question is folded, shown whole on demand, and copied and edited whole", async (its) => {
+  const log = Array.from({ length: 300 }, (_, n) => `line ${n}`).join("\n");
+  const { chat, puppet } = await its.asked({ text: log });
+  const { page } = chat;
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  const words = () => page.locator(".turn .asked").innerText();
+  assert.match(await words(), /line 13 …\n+Show all$/);
+  await page.click(".asked .whole");
+  assert.match(await words(), /line 299\n*Show less$/);
+  await page.click(".asked .whole");
+  assert.match(await words(), /line 13 …\n+Show all$/);
+  await page.hover(".turn .asked");
+  await page.click(".of-asked .copy");
+  assert.equal(await page.evaluate(() => window.copied), log);
+  await page.click(".of-asked button:has([data-name=pen])");
+  assert.equal(await page.inputValue(".editor textarea"), log);
+});
+
+scene("an answer without a word says that it is none", async (its) => {
+  const { chat, puppet } = await its.asked({ said: [] });
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await chat.waitForText("It ended without an answer", ".turn .marks");
 });
 
 scene("the look follows the system until one is chosen, and then that", async (its) => {

@@ -2,6 +2,7 @@
 
 import type { Conversation } from "@holdfast/client";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { flushSync } from "react-dom";
 import { useAgent } from "./agent";
 import { editing } from "./editing";
 import { hasFiles } from "./fieldfiles";
@@ -100,6 +101,12 @@ export function App() {
   });
 
   const write = useCallback(() => field.current?.focus(), []);
+  const search = useCallback(() => {
+    const field = document.getElementById("search")!;
+    const isThere = field.checkVisibility({ visibilityProperty: true });
+    if (!isThere) flushSync(() => setSide(true));
+    field.focus();
+  }, []);
   const begin = useCallback(() => {
     goTo(null);
     setSide(false);
@@ -209,7 +216,7 @@ export function App() {
       />
       <Handover isOpen={isHandedOver} close={() => setHandedOver(false)} />
       <Announcer key={conversation.id} conversation={conversation} />
-      <Shortcuts write={write} begin={begin} tray={toggleTray} step={step} escape={escape} />
+      <Shortcuts write={write} search={search} begin={begin} tray={toggleTray} step={step} escape={escape} />
     </div>
   );
 }

@@ -2,10 +2,11 @@
 
 import type { Conversation, FilePart, Turn } from "@holdfast/client";
 import { edit, type Versions as Its } from "@holdfast/client/branches";
-import { useEffect, useState, useSyncExternalStore } from "react";
+import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import TextareaAutosize from "react-textarea-autosize";
 import { canEdit, editing } from "../editing";
 import { filesOf, messageOf } from "../files";
+import { beginningOf } from "../fold";
 import { isComposing } from "../keyboard";
 import { CopyButton } from "./CopyButton";
 import { FileCard } from "./FileCard";
@@ -60,8 +61,23 @@ export function Question({ input, files, conversationId }: { input: string; file
           ))}
         </ul>
       )}
-      {(input !== "" || files.length === 0) && <div className="asked">{input}</div>}
+      {(input !== "" || files.length === 0) && <Words of={input} />}
     </>
+  );
+}
+
+function Words({ of }: { of: string }) {
+  const beginning = useMemo(() => beginningOf(of), [of]);
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <div className="asked">
+      {beginning === null || isOpen ? of : `${beginning} …`}
+      {beginning !== null && (
+        <button type="button" className="quiet whole" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+          {isOpen ? "Show less" : "Show all"}
+        </button>
+      )}
+    </div>
   );
 }
 
@@ -102,7 +118,7 @@ function Editor({ turn, input, conversation }: Omit<Props, "versions">) {
         <button type="button" className="quiet" onClick={() => editing.leave()}>
           Cancel
         </button>
-        <button type="submit" className="quiet" disabled={text.trim() === ""}>
+        <button type="submit" disabled={text.trim() === ""}>
           Ask again
         </button>
       </div>

@@ -11,6 +11,8 @@ function marksOf({ text, partial, task }: Said): string {
     else if (task.status === "pending") marks.push("Queued: it starts when the answer before it has ended");
   } else if (task?.status === "cancelled") {
     marks.push(text === "" ? "Stopped" : "Stopped: this is what had been said");
+  } else if (task?.status === "completed" && task.transcript.ending && task.transcript.parts.length === 0) {
+    marks.push("It ended without an answer");
   } else if (task?.status !== "failed" && text !== "" && partial) {
     marks.push("This is a part of the answer");
   }

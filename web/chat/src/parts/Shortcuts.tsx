@@ -5,6 +5,7 @@ import { isWriting } from "../keyboard";
 
 interface Props {
   write(): void;
+  search(): void;
   begin(): void;
   tray(): void;
   /** To the next conversation of the list, or with -1 to the one before. */
@@ -12,12 +13,18 @@ interface Props {
   escape(): void;
 }
 
-export function Shortcuts({ write, begin, tray, step, escape }: Props) {
+const isMac = /Mac|iPhone|iPad/.test(navigator.platform);
+
+export function Shortcuts({ write, search, begin, tray, step, escape }: Props) {
   const list = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       if (event.isComposing || event.keyCode === 229 || document.querySelector("dialog[open], :popover-open")) return;
       if (event.key === "Escape") return escape();
+      if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {
+        event.preventDefault();
+        return search();
+      }
       if (event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target)) return;
       const does: Record<string, () => void> = {
         "/": write,
@@ -34,7 +41,7 @@ export function Shortcuts({ write, begin, tray, step, escape }: Props) {
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
-  }, [write, begin, tray, step, escape]);
+  }, [write, search, begin, tray, step, escape]);
   return (
     <dialog ref={list} id="shortcuts" aria-label="Keyboard">
       <h2>Keyboard</h2>
@@ -43,6 +50,10 @@ export function Shortcuts({ write, begin, tray, step, escape }: Props) {
           <kbd>/</kbd>
         </dt>
         <dd>write a message</dd>
+        <dt>
+          <kbd>{isMac ? "⌘" : "Ctrl"}</kbd> <kbd>K</kbd>
+        </dt>
+        <dd>search in all conversations</dd>
         <dt>
           <kbd>n</kbd>
         </dt>

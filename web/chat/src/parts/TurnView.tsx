@@ -58,7 +58,7 @@ export const TurnView = memo(({ turn, conversation, tasks, edit }: Props) => {
       data-key={turn.key}
       data-task-id={outgoing ? undefined : turn.key}
       data-status={outgoing ? undefined : status}
-      aria-label={input ?? notice ?? "Turn"}
+      aria-label={(input || notice || "Turn").slice(0, 120)}
     >
       {input !== null && outgoing && (
         <Question input={input} files={filesOf(conversation, turn)} conversationId={conversation.id} />
