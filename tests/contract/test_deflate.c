@@ -311,7 +311,7 @@ static void test_frame_is_read_back_in_every_window(void **state)
         }
 }
 
-/* Whatever repeats in it, little or much: the frame is shorter, with its header. */
+/* Little repeats in it, or much: the frame is shorter, with its header. */
 static void test_frame_is_shorter_than_its_text(void **state)
 {
     (void)state;
