@@ -98,8 +98,7 @@ def test_console_shows_and_orders_everywhere(cluster):
     states = events(console.port, "/v1/admin/watch", Authorization=f"Bearer {console.secret}")
     with client_of(cluster.gateways["two"], owner) as client:
         task = begin(client)
-        state = next(s for s in states if ("three", owner) in seen(s, "tasks"))
-        assert ("two", owner) in seen(state, "connections")
+        assert next(s for s in states if ("three", owner) in seen(s, "tasks") and ("two", owner) in seen(s, "connections"))
         status, reply = console.ask("POST", "/v1/admin/kick", {"owner": owner})
         assert status == 200 and reply["closed"] == 1
         assert client.closing().code == 1001
