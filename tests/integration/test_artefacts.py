@@ -245,7 +245,8 @@ def test_manifests_fit_the_image_and_the_gateway(tmp_path):
     security = container["securityContext"]
     assert security["readOnlyRootFilesystem"] and not security["allowPrivilegeEscalation"]
     image = (ROOT / "docker/Dockerfile").read_text()
-    assert f"USER {pod['securityContext']['runAsUser']}\n" in image and pod["securityContext"]["runAsNonRoot"]
+    user = pod["securityContext"]
+    assert f"USER {user['runAsUser']}:{user['runAsGroup']}\n" in image and user["runAsNonRoot"]
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert container["args"] == ["serve", "--config", mounts["config"], "--data", mounts["data"] + "/data"]
     size = kinds["StatefulSet"]["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"]
