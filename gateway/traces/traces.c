@@ -379,27 +379,25 @@ void traces_turn(struct traces *t, const struct traces_turn *turn)
 
 /* --- opening, closing ------------------------------------------------------------------------- */
 
-struct traces *traces_open(uv_loop_t *loop, struct hub *hub, struct fetcher *fetcher,
-                           const struct config *config, struct secrets *hidden, char *ret_error,
-                           size_t n)
+struct traces *traces_open(const struct traces_options *o, char *ret_error, size_t n)
 {
     struct traces *t = xcalloc(sizeof *t);
-    t->loop = loop;
-    t->hub = hub;
-    t->fetcher = fetcher;
-    t->url = config->traces.url;
-    t->service = xstrdup(str_of(config->traces.service));
+    t->loop = o->loop;
+    t->hub = o->hub;
+    t->fetcher = o->fetcher;
+    t->url = o->config->traces.url;
+    t->service = xstrdup(str_of(o->config->traces.service));
     if (gethostname(t->instance, sizeof t->instance - 1) < 0)
         snprintf(t->instance, sizeof t->instance, "unknown");
-    if (!upstream_open(&config->traces.upstream, NULL, &t->upstream, ret_error, n)) {
+    if (!upstream_open(&o->config->traces.upstream, NULL, &t->upstream, ret_error, n)) {
         free(t->service);
         free(t);
         return NULL;
     }
     t->upstream.options.total_ms = SEND_MS;
-    secret_lines_add(hidden, (char *const *)config->traces.upstream.headers.list, ':');
+    secret_lines_add(o->secrets, (char *const *)o->config->traces.upstream.headers.list, ':');
     map_init(&t->tasks, traced_secret, traced_key);
-    ASSERT(uv_timer_init(loop, &t->timer) == 0);
+    ASSERT(uv_timer_init(o->loop, &t->timer) == 0);
     t->timer.data = t;
     uv_timer_start(&t->timer, traces_on_timer, SEND_EVERY_MS, SEND_EVERY_MS);
     return t;
