@@ -342,6 +342,7 @@ static enum face_next acp_on_list(struct face_exchange *x, enum error e, struct 
 static enum face_next acp_end_session(struct face_exchange *x, enum verb verb)
 {
     const struct acp_request *r = x->state;
+    ASSERT(r->rpc_id.p); /* as a notification it is nothing (acp_server_read) */
     if (!conversation_id_is_valid(r->session))
         return acp_done(x);
     exchange_ask(x, verb, r->session, STR_NULL);
