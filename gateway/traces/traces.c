@@ -197,8 +197,13 @@ static void put_open(struct traces *t, const struct traced *e, const struct open
         return;
     child_of(e, o, &own);
     buf_putf(&name, o->asks ? "ask %s" : "execute_tool %s", o->name);
-    span_begin(&w, &t->spans, &own, e->own.context.span_id, buf_str(&name), SPAN_INTERNAL,
-               o->from_ms, t->hub->clock.wall_ms);
+    span_begin(&w, &t->spans,
+               &(struct span_head){.context = &own,
+                                   .parent_id = e->own.context.span_id,
+                                   .name = buf_str(&name),
+                                   .kind = SPAN_INTERNAL,
+                                   .from_ms = o->from_ms,
+                                   .to_ms = t->hub->clock.wall_ms});
     span_text(&w, "holdfast.task.id", str_of(e->task_id));
     if (o->asks) {
         span_text(&w, "holdfast.input.id", str_of(o->id));
@@ -315,9 +320,13 @@ static void put_task_span(struct traces *t, const struct traced *e, const struct
         return;
     buf_puts(&name, "invoke_agent ");
     buf_putstr(&name, rec->agent);
-    span_begin(&w, &t->spans, &e->own.context, e->has_parent ? e->parent_id : NULL, buf_str(&name),
-               rec->parent_task_id.p ? SPAN_INTERNAL : SPAN_SERVER, rec->created_at,
-               rec->state.completed_at);
+    span_begin(&w, &t->spans,
+               &(struct span_head){.context = &e->own.context,
+                                   .parent_id = e->has_parent ? e->parent_id : NULL,
+                                   .name = buf_str(&name),
+                                   .kind = rec->parent_task_id.p ? SPAN_INTERNAL : SPAN_SERVER,
+                                   .from_ms = rec->created_at,
+                                   .to_ms = rec->state.completed_at});
     span_text(&w, "gen_ai.operation.name", STR("invoke_agent"));
     span_text(&w, "gen_ai.agent.name", rec->agent);
     span_text(&w, "gen_ai.conversation.id", rec->conversation_id);
@@ -361,8 +370,13 @@ void traces_turn(struct traces *t, const struct traces_turn *turn)
         return;
     buf_puts(&name, "chat ");
     buf_putstr(&name, turn->model);
-    span_begin(&w, &t->spans, turn->context, turn->parent_id, buf_str(&name), SPAN_CLIENT,
-               wall_of(t, turn->began), t->hub->clock.wall_ms);
+    span_begin(&w, &t->spans,
+               &(struct span_head){.context = turn->context,
+                                   .parent_id = turn->parent_id,
+                                   .name = buf_str(&name),
+                                   .kind = SPAN_CLIENT,
+                                   .from_ms = wall_of(t, turn->began),
+                                   .to_ms = t->hub->clock.wall_ms});
     span_text(&w, "gen_ai.operation.name", STR("chat"));
     span_text(&w, "gen_ai.request.model", turn->model);
     if (turn->in >= 0)
