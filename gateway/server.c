@@ -424,18 +424,22 @@ static bool build_agents(struct server *s)
     return false;
 }
 
+static bool open_auth(struct server *s)
+{
+    struct buf faults = {0};
+    front_set_auth(&s->front, auth_open(s->config, s->config->data, &faults));
+    if (!s->front.auth)
+        log_event(LEVEL_ERROR, "auth", "cannot_open", LOG_STR("why", buf_str(&faults)));
+    buf_done(&faults);
+    return s->front.auth;
+}
+
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
-    if (!open_audit(s) || !server_open_store(s, on_opened) || !open_files(s))
-        return false;
     struct buf faults = {0};
-    front_set_auth(&s->front, auth_open(s->config, s->config->data, &faults));
-    if (!s->front.auth) {
-        log_event(LEVEL_ERROR, "auth", "cannot_open", LOG_STR("why", buf_str(&faults)));
-        buf_done(&faults);
+    if (!open_audit(s) || !server_open_store(s, on_opened) || !open_files(s) || !open_auth(s))
         return false;
-    }
     s->fetcher = fetcher_open(&s->loop);
     if (!s->fetcher) {
         log_event(LEVEL_ERROR, "fetch", "cannot_open",
