@@ -56,9 +56,9 @@ static void stage_mark(struct task *t)
     w->mark_op = (uint32_t)(j->building->n_ops - 1);
 }
 
-bool task_on_mark(void *arg, uint64_t mark)
+bool task_on_mark(void *task, uint64_t mark)
 {
-    struct task *t = arg;
+    struct task *t = task;
     if (keeps_nothing(t))
         return false;
     ASSERT(mark >= t->work->mark);

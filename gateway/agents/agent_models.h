@@ -16,9 +16,8 @@
 struct secrets;
 struct served; /* a model on a server */
 
-/* What they are built with. */
 struct models_rim {
-    const struct config *config;
+    const struct config *config; /* names the fallbacks */
     struct fetcher *fetcher;
     struct secrets *secrets; /* gets their keys; NULL: nobody wants them */
 };

@@ -45,7 +45,7 @@ static bool take_digits(struct str *rest, size_t n, int *ret)
     return true;
 }
 
-/* What is behind the seconds: of it, what a millisecond can hold. */
+/* Further digits than those of milliseconds are passed over. */
 static void take_fraction(struct str *rest, int *ret_ms)
 {
     *ret_ms = 0;

@@ -342,7 +342,6 @@ static enum face_next acp_on_list(struct face_exchange *x, enum error e, struct 
 static enum face_next acp_end_session(struct face_exchange *x, enum verb verb)
 {
     const struct acp_request *r = x->state;
-    ASSERT(r->rpc_id.p); /* as a notification it is nothing (acp_server_read) */
     if (!conversation_id_is_valid(r->session))
         return acp_done(x);
     exchange_ask(x, verb, r->session, STR_NULL);
@@ -400,6 +399,8 @@ static enum face_next acp_server_begin(struct face_exchange *x, const struct fac
     if (!in->peer->has_begun && r->rpc_id.p)
         return acp_fail(x, ACP_NO_REQUEST, "the connection must be initialized first");
     r->elicits = in->peer->elicits;
+    ASSERT(r->rpc_id.p || r->operation == ACP_CANCEL || r->operation == ACP_ANSWER ||
+           r->operation == ACP_NOTHING); /* acp_server_read: all others have a reply */
     switch (r->operation) {
     case ACP_NEW: return new_session(x, in->nonce);
     case ACP_LOAD:
