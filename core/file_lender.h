@@ -27,12 +27,19 @@ typedef void (*lender_done)(void *user, int status, struct str base64);
 /* why: NULL, and the files are there, or a sentence that stays. */
 typedef void (*lender_lent)(void *user, const char *why);
 
+/* A task's input, whose files a program is to have. */
+struct lend_plan {
+    struct str owner, task_id, parts;
+    lender_lent done; /* called once, later, unless it is dropped first */
+    void *user;       /* of done */
+};
+
 struct lender {
     /* To a program: appends the parts with the path of each file, or says what is wrong in 256
-     * bytes.  NULL in ret: all files are there.  Otherwise they are when done is called, once,
-     * later, unless it is dropped first. */
-    bool (*lend)(void *arg, struct str owner, struct str task_id, struct str parts, struct buf *out,
-                 lender_lent done, void *user, struct lending **ret, char *ret_error);
+     * bytes.  NULL in ret: all files are there, and done is not called.  Otherwise they are when
+     * it is. */
+    bool (*lend)(void *arg, const struct lend_plan *plan, struct buf *out, struct lending **ret,
+                 char *ret_error);
     void (*drop_lending)(struct lending *lending);    /* NULL is allowed */
     void (*take_back)(void *arg, struct str task_id); /* the end of the task is committed */
     /* Reads a whole file of the owner's.  done is called once, later.  NULL: the gateway stops. */

@@ -253,11 +253,13 @@ void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg)
 
 /* The same for these slots, which became ours, while others are served; they are open when it is
  * ready.  One at a time.  own: of these, those that a process before this one, of the same
- * gateway, had until now, NULL: none; number: the tenure's, of which new keys are made, above all
- * that the slots have; newest_id: of any record, "" for none. */
+ * gateway, had until now, NULL: none. */
+struct tenure {
+    int64_t number;        /* of which new keys are made, above all that the slots have */
+    const char *newest_id; /* of any record, "" for none */
+};
 void hub_restore_slots(struct hub *h, const struct slots *slots, const struct slots *own,
-                       int64_t number, const char *newest_id, void (*ready)(void *arg, int status),
-                       void *arg);
+                       struct tenure tenure, void (*ready)(void *arg, int status), void *arg);
 static inline bool hub_serves(const struct hub *h, const struct owner *o)
 {
     return slots_has(&h->open, o->slot);

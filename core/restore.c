@@ -427,14 +427,13 @@ void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg)
 
 /* Keys of the tenure are above all that the slots have, whoever gave those. */
 void hub_restore_slots(struct hub *h, const struct slots *slots, const struct slots *own,
-                       int64_t number, const char *newest_id, void (*ready)(void *arg, int status),
-                       void *arg)
+                       struct tenure tenure, void (*ready)(void *arg, int status), void *arg)
 {
-    int64_t first = number << 32 | 1;
-    ASSERT(number >= 0 && number < INT32_MAX);
+    int64_t first = tenure.number << 32 | 1;
+    ASSERT(tenure.number >= 0 && tenure.number < INT32_MAX);
     h->next_key = first > h->next_key ? first : h->next_key;
-    if (newest_id[0])
-        ulid_after(&h->ulids, str_of(newest_id));
+    if (tenure.newest_id[0])
+        ulid_after(&h->ulids, str_of(tenure.newest_id));
     allowances_forget_slots(&h->allowances, slots);
     restore_begin(h, slots, own, ready, arg);
 }

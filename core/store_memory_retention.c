@@ -199,10 +199,10 @@ int memory_ask_usage(const struct memory *m, const struct query *q, struct answe
     }
     for (size_t i = 0; i < m->files.n; i++) {
         const struct mem_file *f = m->files.at[i];
-        bool asked = q->kind == QUERY_FULL || str_eq(f->record.owner, q->owner);
         if (is_all)
             ret->owners[0].value += f->record.size;
-        else if (f->state != FILE_GONE && asked)
+        else if (f->state != FILE_GONE &&
+                 (q->kind == QUERY_FULL || str_eq(f->record.owner, q->owner)))
             add_usage(ret, f->record.owner, file_record_cost(&f->record));
     }
     if (q->kind == QUERY_FULL)

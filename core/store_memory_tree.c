@@ -213,7 +213,7 @@ void memory_message_put(struct memory *m, const struct op *op)
         come_between(&p, message);
     if (!placed || op->place != PLACE_ANSWER)
         set_tip(c, r->message_id, is_answer(message) ? STR_NULL : r->task_id);
-    else if (tip_task.p && str_eq(tip_task, r->task_id))
+    else if (tip_task.p && is_same(tip_task, r->task_id))
         set_tip(c, r->message_id, STR_NULL);
     put_placed(&p, c, message, op->placed);
     op->placed->turned = turned;

@@ -99,6 +99,7 @@ void task_remove_hook(struct task *t, struct str id)
 
 void hook_put(struct buf *out, const char *id, struct str json)
 {
+    ASSERT(json.n > 0); /* an object, whose brace is there already */
     buf_putc(out, '{');
     js_put_field(out, "webhook_id", str_of(id));
     buf_putc(out, ',');

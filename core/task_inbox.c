@@ -285,9 +285,9 @@ static void put_line(struct task *t, struct str line)
                                                .bytes = line});
 }
 
-uint64_t task_on_say(void *arg, struct str line)
+uint64_t task_on_say(void *task, struct str line)
 {
-    struct task *t = arg;
+    struct task *t = task;
     if (!task_run_of(t) || t->left || task_is_ending(t))
         return 0;
     const struct task_inbox *in = inbox_of(t);
@@ -335,9 +335,9 @@ static void inbox_take(struct task *t, struct input_message *m)
     forget(t, m);
 }
 
-void task_on_taken(void *arg, uint64_t position)
+void task_on_taken(void *task, uint64_t position)
 {
-    struct task *t = arg;
+    struct task *t = task;
     if (!task_run_of(t) || task_is_ending(t) || !t->work->inbox)
         return;
     list_each (it, &t->work->inbox->lines) {

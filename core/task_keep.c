@@ -20,9 +20,9 @@ static bool keeps_nothing(const struct task *t)
            t->stopping == TASK_AGENT_ERROR || t->stopping == TASK_LIMIT;
 }
 
-void task_on_note(void *arg, bool standing, struct str bytes)
+void task_on_note(void *task, bool standing, struct str bytes)
 {
-    struct task *t = arg;
+    struct task *t = task;
     struct task_work *w = t->work;
     struct hub *h = t->hub;
     if (keeps_nothing(t))
@@ -56,9 +56,9 @@ static void stage_mark(struct task *t)
     w->mark_op = (uint32_t)(j->building->n_ops - 1);
 }
 
-bool task_on_mark(void *arg, uint64_t mark)
+bool task_on_mark(void *task, uint64_t mark)
 {
-    struct task *t = arg;
+    struct task *t = task;
     if (keeps_nothing(t))
         return false;
     ASSERT(mark >= t->work->mark);
@@ -99,18 +99,18 @@ static void on_kept(struct waiter *waiter, int status)
         t->agent->ops->proceed(task_run_of(t));
 }
 
-void task_when_committed(void *arg)
+void task_when_committed(void *task)
 {
-    struct task *t = arg;
+    struct task *t = task;
     struct commit_wait *w = xalloc(sizeof *w);
     *w = (struct commit_wait){.waiter.done = on_kept, .task = t};
     t->refs++;
     journal_wait(&t->hub->journal, &w->waiter);
 }
 
-void task_on_unknown(void *arg, struct str tool)
+void task_on_unknown(void *task, struct str tool)
 {
-    struct hub *h = ((struct task *)arg)->hub;
+    struct hub *h = ((struct task *)task)->hub;
     hub_count(h->stats.unknown_effects, tool);
 }
 

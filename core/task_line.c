@@ -216,17 +216,17 @@ static bool is_broken(const struct task *t)
     return t->stopping == TASK_AGENT_ERROR || t->stopping == TASK_LIMIT;
 }
 
-bool task_on_event(void *arg, const struct agent_line *line)
+bool task_on_event(void *task, const struct agent_line *line)
 {
-    struct task *t = arg;
+    struct task *t = task;
     if (task_run_of(t) && !task_is_ending(t) && !is_broken(t))
         take_line(t, line);
     return wants_more(t);
 }
 
-bool task_on_line(void *arg, struct str text)
+bool task_on_line(void *task, struct str text)
 {
-    struct task *t = arg;
+    struct task *t = task;
     if (!task_run_of(t) || task_is_ending(t) || is_broken(t))
         return true;
     struct agent_line line;

@@ -14,6 +14,7 @@ static struct task_state state_of(const struct task *t, const struct live_state 
                                .retracted = str_of(t->work ? t->work->retracted : NULL)};
     if (!status_is_terminal(s->status))
         return state;
+    ASSERT(t->work); /* a task that ends in memory has its outcome there */
     const struct task_outcome *o = t->work->outcome;
     state.error = o->error;
     state.completed_at = o->completed_at;

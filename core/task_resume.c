@@ -252,9 +252,9 @@ static uint64_t put_resumed_event(struct task *t, bool planned, uint64_t from,
     return withdrawn;
 }
 
-void task_on_anew(void *arg)
+void task_on_anew(void *task)
 {
-    struct task *t = arg;
+    struct task *t = task;
     struct task_work *w = t->work;
     if (!task_run_of(t) || t->left || task_is_ending(t))
         return;

@@ -88,7 +88,8 @@ static void tell_stop(struct task *t)
 {
     struct task_work *w = t->work;
     if (timer_is_armed(&w->grace))
-        return; /* it was asked already */
+        return;       /* it was asked already */
+    ASSERT(t->agent); /* of the run that is told */
     timer_arm(&t->hub->clock, &w->grace, t->hub->clock.now_ms + t->agent->grace_ms);
     t->agent->ops->cancel(task_run_of(t));
     task_budget_let_go(t);
@@ -142,9 +143,9 @@ void task_stop(struct task *t, enum task_error why, const char *text)
         tell_when_noted(t);
 }
 
-void task_on_stop(void *arg, struct str text)
+void task_on_stop(void *task, struct str text)
 {
-    struct task *t = arg;
+    struct task *t = task;
     struct buf why = {0};
     if (!task_run_of(t) || t->left || task_is_ending(t))
         return;

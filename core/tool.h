@@ -50,6 +50,7 @@ struct tool {
     void (*stop)(struct tool_job *job);
     /* stop, at a planned stop of the gateway: what the job began stays for attach.  NULL: stop. */
     void (*leave)(struct tool_job *job);
+    bool gives_file; /* its output is a file, a JSON object, that the task names from then on */
     enum tool_again again;
     /* The same by its arguments; NULL: by again alone. */
     enum tool_again (*again_by)(const struct tool *tool, struct str arguments);
@@ -77,7 +78,6 @@ struct tool {
     void (*answer)(struct tool_job *job, struct str answer);
     void *settings; /* for start, asks and topic */
     const char *says;
-    bool gives_file; /* its output is a file, a JSON object, that the task names from then on */
 };
 
 /* A question of a job. */

@@ -7,6 +7,7 @@
 #include "core/call.h"
 #include "core/load.h"
 #include "proto/export.h"
+#include "proto/str.h"
 
 #define EXPORT_PAGE (128u * 1024) /* bytes at which a page ends; one line may pass it */
 #define EXPORT_STEPS 200          /* messages' pages and tasks of a page */
@@ -49,22 +50,20 @@ void exporting_free(struct exporting *e)
 
 /* --- pages ------------------------------------------------------------------------------------ */
 
-/* False: it is none of ours. */
+/* PHASE.ID.SEQ, of export_reply.  False: it is none of ours. */
 static bool export_from(struct exporting *e, struct str from)
 {
-    struct buf text = {0};
-    unsigned long long seq = 0;
-    char phase = 0, id[TASK_ID_LEN + 1] = "";
-    buf_putstr(&text, from);
-    buf_putc(&text, 0);
-    int n = sscanf(text.bytes, "%c.%26[0-9A-Z].%16llu", &phase, id, &seq);
-    buf_done(&text);
-    if (n < 2 || !ulid_is_valid(str_of(id)) ||
-        !(phase == EXPORTING_MESSAGES || phase == EXPORTING_TASKS))
+    const size_t id_at = 2, seq_at = id_at + TASK_ID_LEN + 1;
+    if (from.n <= seq_at || from.p[id_at - 1] != '.' || from.p[seq_at - 1] != '.')
+        return false;
+    char phase = from.p[0];
+    struct str id = {from.p + id_at, TASK_ID_LEN}, seq = str_from(from, seq_at);
+    if ((phase != EXPORTING_MESSAGES && phase != EXPORTING_TASKS) || !ulid_is_valid(id) ||
+        !str_take_u64(&seq, &e->seq) || seq.n > 0)
         return false;
     e->phase = (enum export_phase)phase;
-    memcpy(e->id, id, sizeof e->id);
-    e->seq = seq;
+    memcpy(e->id, id.p, id.n);
+    e->id[id.n] = '\0';
     return true;
 }
 

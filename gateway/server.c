@@ -210,8 +210,7 @@ static bool on_link(void *arg, struct str owner, struct str conversation_id, str
 {
     struct server *s = arg;
     struct file_link link = {owner, conversation_id, file_id};
-    struct str page = str_of(s->config->public_url);
-    page.n = strcspn(page.p, "?");
+    struct str page = {s->config->public_url, strcspn(s->config->public_url, "?")};
     while (page.n > 0 && page.p[page.n - 1] == '/')
         page.n--;
     buf_putstr(out, page);
@@ -406,25 +405,41 @@ static bool open_traces(struct server *s)
     char error[256] = "";
     if (!s->config->traces.url)
         return true;
-    s->traces =
-        traces_open(&s->loop, &s->hub, s->fetcher, s->config, s->secrets, error, sizeof error);
+    const struct traces_options o = {&s->loop, &s->hub, s->fetcher, s->config, s->secrets};
+    s->traces = traces_open(&o, error, sizeof error);
     if (!s->traces)
         log_event(LEVEL_ERROR, "traces", "cannot_open", LOG_TEXT("why", error));
     return s->traces;
 }
 
+static bool build_agents(struct server *s)
+{
+    char error[256] = "";
+    struct agents_rim rim = {s->fetcher, &s->terminal, s->mcp,     s->kept,
+                             &s->loop,   s->workers,   s->secrets, s->files ? &s->lender : NULL,
+                             s->traces};
+    if (agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error))
+        return true;
+    log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
+    return false;
+}
+
+static bool open_auth(struct server *s)
+{
+    struct buf faults = {0};
+    front_set_auth(&s->front, auth_open(s->config, s->config->data, &faults));
+    if (!s->front.auth)
+        log_event(LEVEL_ERROR, "auth", "cannot_open", LOG_STR("why", buf_str(&faults)));
+    buf_done(&faults);
+    return s->front.auth;
+}
+
 static bool server_start(struct server *s)
 {
     char error[MCP_ERROR_TEXT] = "";
-    if (!open_audit(s) || !server_open_store(s, on_opened) || !open_files(s))
-        return false;
     struct buf faults = {0};
-    front_set_auth(&s->front, auth_open(s->config, s->config->data, &faults));
-    if (!s->front.auth) {
-        log_event(LEVEL_ERROR, "auth", "cannot_open", LOG_STR("why", buf_str(&faults)));
-        buf_done(&faults);
+    if (!open_audit(s) || !server_open_store(s, on_opened) || !open_files(s) || !open_auth(s))
         return false;
-    }
     s->fetcher = fetcher_open(&s->loop);
     if (!s->fetcher) {
         log_event(LEVEL_ERROR, "fetch", "cannot_open",
@@ -449,15 +464,8 @@ static bool server_start(struct server *s)
     }
     workers_add_secrets(s->workers, s->secrets);
     open_kept(s);
-    if (!open_traces(s))
+    if (!open_traces(s) || !build_agents(s))
         return false;
-    struct agents_rim rim = {s->fetcher, &s->terminal, s->mcp,     s->kept,
-                             &s->loop,   s->workers,   s->secrets, s->files ? &s->lender : NULL,
-                             s->traces};
-    if (!agents_build(s->config, &rim, &s->agents, &s->n_agents, error, sizeof error)) {
-        log_event(LEVEL_ERROR, "agents", "cannot_build", LOG_TEXT("why", error));
-        return false;
-    }
     s->titles = titles_open(s->config, &s->hub, s->fetcher, s->secrets, error, sizeof error);
     if (!s->titles) {
         log_event(LEVEL_ERROR, "titles", "cannot_open", LOG_TEXT("why", error));

@@ -53,6 +53,7 @@ static bool may_begin(const struct server *s)
 {
     if (server_is_front(s))
         return !s->front.is_cut_off;
+    ASSERT(s->member); /* who awaits others is one of a crew */
     return neighbours_reach_all(s->neighbours) ||
            !crew_page_others_accept(s->member->page, s->member->at) ||
            s->hub.clock.now_ms - s->awaits_since >= (msec_t)s->config->cluster.lease_s * 1000;

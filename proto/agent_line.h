@@ -56,7 +56,7 @@ struct agent_line_decoder {
 
 /* An empty line (white space only) is LINE_EMPTY. Unknown members and a byte order mark before the
  * line are ignored. */
-bool agent_line_decode(struct agent_line_decoder *d, struct str line, struct agent_line *ret)
+bool agent_line_decode(struct agent_line_decoder *d, struct str text, struct agent_line *ret)
     MUST_USE;
 void agent_line_done(struct agent_line_decoder *d);
 

@@ -1,6 +1,7 @@
 #include "proto/event.h"
 
 #include "proto/event_head.h"
+#include "proto/str.h"
 
 static const struct str names[N_EVENT_TYPES] = {
 #define X(name, wire, agent) [name] = {wire, sizeof(wire) - 1},
@@ -78,32 +79,13 @@ static bool event_take(struct str *rest, struct str expected)
     return true;
 }
 
-#define SAFE_DIGITS 19 /* of which every number fits */
 #define DIGITS_MOST 20 /* of UINT64_MAX */
-
-static bool take_u64(struct str *rest, uint64_t *ret)
-{
-    uint64_t value = 0;
-    size_t i = 0;
-    for (; i < rest->n && rest->p[i] >= '0' && rest->p[i] <= '9'; i++) {
-        uint64_t digit = (uint64_t)(rest->p[i] - '0');
-        if (i < SAFE_DIGITS)
-            value = value * 10 + digit;
-        else if (__builtin_mul_overflow(value, 10u, &value) ||
-                 __builtin_add_overflow(value, digit, &value))
-            return false;
-    }
-    rest->p += i;
-    rest->n -= i;
-    *ret = value;
-    return i > 0;
-}
 
 static bool take_i64(struct str *rest, int64_t *ret)
 {
     uint64_t magnitude;
     bool negative = event_take(rest, STR("-"));
-    if (!take_u64(rest, &magnitude) || magnitude > (uint64_t)INT64_MAX + negative)
+    if (!str_take_u64(rest, &magnitude) || magnitude > (uint64_t)INT64_MAX + negative)
         return false;
     *ret = (int64_t)(negative ? 0 - magnitude : magnitude);
     return true;
@@ -125,7 +107,7 @@ uint64_t event_line_seq(const char *line, size_t len)
     uint64_t seq = 0;
     ASSERT(len > EVENT_SEQ_AT && line[EVENT_SEQ_AT - 1] == ':');
     struct str rest = {line + EVENT_SEQ_AT, len - EVENT_SEQ_AT};
-    bool ok = take_u64(&rest, &seq);
+    bool ok = str_take_u64(&rest, &seq);
     ASSERT(ok && rest.n > 0 && rest.p[0] == ',');
     return seq;
 }
@@ -197,10 +179,10 @@ bool event_split_from(struct str line, struct event_parts *ret, uint64_t *ret_fr
         return false;
     rest.p += TASK_ID_LEN;
     rest.n -= TASK_ID_LEN;
-    if (!event_take(&rest, STR("\",\"seq\":")) || !take_u64(&rest, &parts.seq))
+    if (!event_take(&rest, STR("\",\"seq\":")) || !str_take_u64(&rest, &parts.seq))
         return false;
     uint64_t from = parts.seq;
-    if (event_take(&rest, STR(",\"from\":")) && !take_u64(&rest, &from))
+    if (event_take(&rest, STR(",\"from\":")) && !str_take_u64(&rest, &from))
         return false;
     if (!event_take(&rest, STR(",\"ts\":")) || !take_i64(&rest, &parts.ts) ||
         !event_take(&rest, STR(",\"event\":\"")) || !event_take_event(&rest, &parts.event) ||

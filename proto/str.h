@@ -26,6 +26,25 @@ static inline struct str str_from(struct str text, size_t at)
     return (struct str){text.p + at, text.n - at};
 }
 
+/* The number whose digits it begins with; false without any, or when it does not fit. */
+static inline bool str_take_u64(struct str *rest, uint64_t *ret)
+{
+    const size_t safe_digits = 19; /* of which every number fits */
+    uint64_t value = 0;
+    size_t i = 0;
+    for (; i < rest->n && is_digit(rest->p[i]); i++) {
+        uint64_t digit = (uint64_t)(rest->p[i] - '0');
+        if (i < safe_digits)
+            value = value * 10 + digit;
+        else if (__builtin_mul_overflow(value, 10u, &value) ||
+                 __builtin_add_overflow(value, digit, &value))
+            return false;
+    }
+    *rest = str_from(*rest, i);
+    *ret = value;
+    return i > 0;
+}
+
 static inline bool str_begins(struct str text, struct str with)
 {
     return text.n >= with.n && (with.n == 0 || memcmp(text.p, with.p, with.n) == 0);

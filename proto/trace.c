@@ -282,22 +282,21 @@ static void put_attribute(struct buf *out, const char *key, struct str value)
     buf_puts(out, "}}");
 }
 
-void span_begin(struct span_writer *w, struct buf *out, const struct trace_context *context,
-                const unsigned char *parent_id, struct str name, enum span_kind kind,
-                int64_t from_ms, int64_t to_ms)
+void span_begin(struct span_writer *w, struct buf *out, const struct span_head *head)
 {
+    const struct trace_context *context = head->context;
     *w = (struct span_writer){.out = out};
     buf_putc(out, '{');
     put_hex_field(out, "traceId", context->trace_id, sizeof context->trace_id);
     put_hex_field(out, "spanId", context->span_id, sizeof context->span_id);
-    if (parent_id)
-        put_hex_field(out, "parentSpanId", parent_id, 8);
+    if (head->parent_id)
+        put_hex_field(out, "parentSpanId", head->parent_id, 8);
     if (context->state.p)
         js_put_field(out, "traceState", context->state);
-    js_put_field(out, "name", name);
-    js_put_int(out, "kind", kind);
-    put_nanos(out, "startTimeUnixNano", from_ms);
-    put_nanos(out, "endTimeUnixNano", to_ms > from_ms ? to_ms : from_ms);
+    js_put_field(out, "name", head->name);
+    js_put_int(out, "kind", head->kind);
+    put_nanos(out, "startTimeUnixNano", head->from_ms);
+    put_nanos(out, "endTimeUnixNano", head->to_ms > head->from_ms ? head->to_ms : head->from_ms);
     js_put_raw(out, "attributes", STR("["));
 }
 

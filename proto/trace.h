@@ -73,9 +73,15 @@ struct span_writer {
     bool in_events;
 };
 
-void span_begin(struct span_writer *w, struct buf *out, const struct trace_context *context,
-                const unsigned char *parent_id, /* 8 bytes; NULL: none */
-                struct str name, enum span_kind kind, int64_t from_ms, int64_t to_ms);
+struct span_head {
+    const struct trace_context *context;
+    const unsigned char *parent_id; /* 8 bytes; NULL: none */
+    struct str name;
+    enum span_kind kind;
+    int64_t from_ms, to_ms; /* one that ends before it begins ends there */
+};
+
+void span_begin(struct span_writer *w, struct buf *out, const struct span_head *head);
 void span_text(struct span_writer *w, const char *key, struct str value); /* NULL: left out */
 void span_int(struct span_writer *w, const char *key, int64_t value);
 /* An event, with one attribute unless its key is NULL. */

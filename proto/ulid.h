@@ -24,7 +24,7 @@ void ulid_after(struct ulid_source *source, struct str id);
 bool ulid_is_valid(struct str id); /* 26 characters of the alphabet, upper case, no overflow */
 
 /* Writes 26 characters and a NUL. */
-void ulid_write(const uint8_t bytes[16], char ret_id[TASK_ID_LEN + 1]);
+void ulid_write(const uint8_t id[16], char ret_id[TASK_ID_LEN + 1]);
 /* Its 128 bits, big end first; false when it is not valid. */
 bool ulid_read(struct str id, uint8_t ret_bytes[16]) MUST_USE;
 

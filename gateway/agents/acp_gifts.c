@@ -80,11 +80,13 @@ void acp_gifts_take(struct acp_gifts *g, struct acp *acp)
 {
     bool begins = !acp_gifts_are_open(g) && g->lender && acp->n_gifts;
     for (size_t i = 0; i < acp->n_gifts; i++) {
+        if (!g->lender) {
+            gift_done(&acp->gifts[i]);
+            continue;
+        }
         struct acp_gift *one = xcalloc(sizeof *one);
         one->gift = acp->gifts[i];
         list_push(&g->list, &one->node);
-        if (!g->lender)
-            drop_first(g);
     }
     acp->n_gifts = 0;
     if (begins)

@@ -138,8 +138,8 @@ static bool acp_lend(struct acp_run *r, const struct lender *lender, const struc
 {
     if (!lender || !parts_have_file(spec->parts))
         return true;
-    return lender->lend(lender->arg, spec->owner, spec->task_id, spec->parts, &r->lent, acp_on_lent,
-                        r, &r->lending, ret_error);
+    const struct lend_plan plan = {spec->owner, spec->task_id, spec->parts, acp_on_lent, r};
+    return lender->lend(lender->arg, &plan, &r->lent, &r->lending, ret_error);
 }
 
 static void acp_run_free(struct acp_run *r, const struct lender *lender)

@@ -184,8 +184,8 @@ static bool put_run_line(const struct exec_settings *s, struct run *r, const str
     struct buf parts = {0};
     bool good = true;
     if (s->lender && parts_have_file(spec->parts)) {
-        good = s->lender->lend(s->lender->arg, spec->owner, spec->task_id, spec->parts, &parts,
-                               on_lent, r, &r->lending, ret_error);
+        const struct lend_plan plan = {spec->owner, spec->task_id, spec->parts, on_lent, r};
+        good = s->lender->lend(s->lender->arg, &plan, &parts, &r->lending, ret_error);
         lent.parts = buf_str(&parts);
     }
     if (good)
@@ -271,7 +271,8 @@ void exec_set_digest(struct exec_settings *s, int form)
     }
     buf_puts(&all, s->work ? s->work : s->cwd ? s->cwd : "");
     buf_putf(&all, "%d%d", s->work != NULL, form);
-    _Static_assert(EXEC_DIGEST == SANDBOX_NAME && EXEC_DIGEST == HOLD_DIGEST, "one digest");
+    _Static_assert(sizeof s->digest == SANDBOX_NAME, "sandbox_name fills it");
+    _Static_assert(sizeof s->digest == HOLD_DIGEST, "the page of a kept program has it");
     sandbox_name(buf_str(&all), STR(""), s->digest);
     buf_done(&all);
 }

@@ -105,20 +105,19 @@ static bool build_served(const struct config_model *from, struct fetcher *fetche
     return true;
 }
 
-bool agent_models_build(const struct config *config, const struct config_model *from,
-                        struct fetcher *fetcher, struct secrets *secrets, struct served **ret,
-                        char *ret_error, size_t n)
+bool agent_models_build(const struct models_rim *rim, const struct config_model *from,
+                        struct served **ret, char *ret_error, size_t n)
 {
     struct model *before = NULL;
     for (; from; ret = &(*ret)->fallback) {
         *ret = xcalloc(sizeof **ret);
-        if (!build_served(from, fetcher, *ret, ret_error, n))
+        if (!build_served(from, rim->fetcher, *ret, ret_error, n))
             return false;
-        secret_lines_add(secrets, (char *const *)(*ret)->upstream.headers.list, ':');
+        secret_lines_add(rim->secrets, (char *const *)(*ret)->upstream.headers.list, ':');
         if (before)
             before->fallback = &(*ret)->model;
         before = &(*ret)->model;
-        from = from->fallback ? config_find_model(config, from->fallback) : NULL;
+        from = from->fallback ? config_find_model(rim->config, from->fallback) : NULL;
     }
     return true;
 }

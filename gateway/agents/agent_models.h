@@ -16,10 +16,15 @@
 struct secrets;
 struct served; /* a model on a server */
 
-/* *ret is the chain, also on failure.  secrets gets their keys; NULL: nobody wants them. */
-bool agent_models_build(const struct config *config, const struct config_model *from,
-                        struct fetcher *fetcher, struct secrets *secrets, struct served **ret,
-                        char *ret_error, size_t n) MUST_USE;
+struct models_rim {
+    const struct config *config; /* names the fallbacks */
+    struct fetcher *fetcher;
+    struct secrets *secrets; /* gets their keys; NULL: nobody wants them */
+};
+
+/* *ret is the chain, also on failure. */
+bool agent_models_build(const struct models_rim *rim, const struct config_model *from,
+                        struct served **ret, char *ret_error, size_t n) MUST_USE;
 const struct model *agent_models_first(const struct served *m);
 void agent_models_free(struct served *m); /* NULL is allowed */
 

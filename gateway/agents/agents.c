@@ -303,11 +303,11 @@ static bool build(const struct builder *b, const struct config_agent *from, stru
     case AGENT_WORKER: build_worker(b, from, to, h); return true;
     case AGENT_REACT: break;
     }
+    const struct models_rim rim = {b->config, b->fetcher, b->secrets};
     const struct config_model *model = config_find_model(b->config, from->model);
     if (!model)
         build_builtin(b->loop, h);
-    else if (!agent_models_build(b->config, model, b->fetcher, b->secrets, &h->models, ret_error,
-                                 n))
+    else if (!agent_models_build(&rim, model, &h->models, ret_error, n))
         return false;
     build_react(b, from, to, h);
     return true;

@@ -248,7 +248,7 @@ static void put_loaded(struct str type, struct str name, struct str base64, stru
 }
 
 /* A file whose bytes were looked at, by its URL or with its data. */
-static void put_read(const struct react_files *f, const struct js_doc *doc, uint32_t part,
+static void put_read(const struct react_files *f, const struct js_doc *doc,
                      const struct react_file *file, struct str type, struct str name,
                      struct buf *out)
 {
@@ -257,7 +257,7 @@ static void put_read(const struct react_files *f, const struct js_doc *doc, uint
         put_loaded(type, name, buf_str(&file->base64), out);
         return;
     }
-    file_get_text(doc, part, "file_id", &id);
+    file_get_text(doc, file->part, "file_id", &id);
     if (f->lender->link &&
         f->lender->link(f->lender->link_arg, f->owner, f->conversation_id, buf_str(&id), &url)) {
         buf_puts(out, "{\"type\":\"file\"");
@@ -290,7 +290,7 @@ static void put_file(const struct react_files *f, const struct model *model,
     } else if (data) {
         put_loaded(buf_str(&type), buf_str(&name), js_raw(doc, data), out);
     } else {
-        put_read(f, doc, part, file, buf_str(&type), buf_str(&name), out);
+        put_read(f, doc, file, buf_str(&type), buf_str(&name), out);
     }
     buf_done(&type);
     buf_done(&name);
@@ -321,7 +321,7 @@ static void put_image(const struct react_files *f, const struct model *model,
     if (*type && (model->takes & MODEL_TAKES_RESULTS)) {
         buf_putc(out, ',');
         if (file->part == part)
-            put_read(f, doc, part, file, str_of(type), buf_str(&name), out);
+            put_read(f, doc, file, str_of(type), buf_str(&name), out);
         else
             put_left_out(name.bytes, "it is given again below", out);
     }

@@ -120,7 +120,7 @@ static size_t put_title_line(struct str text, struct buf *out)
 void title_put_clean(struct str said, struct buf *out)
 {
     struct buf line = {0};
-    struct str title = STR_NULL;
+    struct str title = STR("");
     while (said.n > 0 && title.n == 0) {
         buf_clear(&line);
         said = str_from(said, put_title_line(said, &line));
@@ -361,7 +361,8 @@ struct titles *titles_open(const struct config *config, struct hub *hub, struct 
     alone.upstream.retries = 0;
     alone.thinking_tokens = 0;
     alone.max_tokens = config->titles.max_tokens;
-    if (!agent_models_build(config, &alone, fetcher, secrets, &all->served, ret_error, n)) {
+    const struct models_rim rim = {config, fetcher, secrets};
+    if (!agent_models_build(&rim, &alone, &all->served, ret_error, n)) {
         titles_close(all);
         return NULL;
     }

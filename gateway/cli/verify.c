@@ -15,8 +15,8 @@
 /* One task's events stand together, in order: one at a time is looked at. */
 struct verify {
     struct js_doc doc;
-    struct chain *chain;
-    char task_id[TASK_ID_LEN + 1]; /* "": none yet */
+    struct chain *chain;           /* of task_id; NULL: none yet */
+    char task_id[TASK_ID_LEN + 1]; /* "": the same */
     uint64_t broken_at;            /* 0: nothing is wrong */
     bool has_end, is_proved, begins_late;
     unsigned good, bad, without;
@@ -24,7 +24,7 @@ struct verify {
 
 static void tell_task(struct verify *v)
 {
-    if (!v->task_id[0])
+    if (!v->chain)
         return;
     printf("%s: ", v->task_id);
     if (v->broken_at) {
@@ -73,7 +73,7 @@ static void verify_line(struct verify *v, struct str line)
     if (line.n < n + TASK_ID_LEN || memcmp(line.p, BEGINS, n) != 0)
         return;
     struct str task_id = {line.p + n, TASK_ID_LEN};
-    if (memcmp(v->task_id, task_id.p, TASK_ID_LEN) != 0)
+    if (!v->chain || memcmp(v->task_id, task_id.p, TASK_ID_LEN) != 0)
         next_task(v, task_id);
     if (v->broken_at)
         return;

@@ -104,8 +104,8 @@ static void restore_next(struct cluster *c)
         n++;
     }
     log_event(LEVEL_INFO, "cluster", "slots_come", LOG_INT("slots", n));
-    hub_restore_slots(c->hub, &c->restoring, &own, number, c->view.newest_id, cluster_on_restored,
-                      c);
+    hub_restore_slots(c->hub, &c->restoring, &own, (struct tenure){number, c->view.newest_id},
+                      cluster_on_restored, c);
 }
 
 /* --- slots that go ---------------------------------------------------------------------------- */

@@ -7,6 +7,19 @@
 #include "gateway/config/config_check.h"
 #include "proto/str.h"
 
+/* Takes "agents[3]" from its front; false: it names no agent. */
+static bool take_agent(struct str *line, uint64_t *ret_at)
+{
+    const struct str begins = STR("agents[");
+    if (!str_begins(*line, begins))
+        return false;
+    *line = str_from(*line, begins.n);
+    if (!str_take_u64(line, ret_at) || !str_begins(*line, STR("]")))
+        return false;
+    *line = str_from(*line, 1);
+    return true;
+}
+
 /* "agents[3].url: …" becomes "agents[3] (coder).url: …": a number alone has to be counted. */
 static void name_agents(const struct config *c, struct buf *faults, size_t from)
 {
@@ -14,17 +27,17 @@ static void name_agents(const struct config *c, struct buf *faults, size_t from)
     struct str rest = str_from(buf_str(faults), from);
     while (rest.n > 0) {
         const char *newline = memchr(rest.p, '\n', rest.n);
-        size_t at, n = newline ? (size_t)(newline - rest.p) + 1 : rest.n;
-        int path = 0;
-        const char *name = NULL;
-        if (sscanf(rest.p, "agents[%zu]%n", &at, &path) == 1 && path > 0 && at < c->n_agents)
-            name = c->agents[at].name;
-        if (!name || !*name || !config_is_name(name))
-            path = 0;
+        struct str line = {rest.p, newline ? (size_t)(newline - rest.p) + 1 : rest.n};
+        struct str tail = line;
+        uint64_t at = 0;
+        bool is_agent = take_agent(&tail, &at) && at < c->n_agents;
+        const char *name = is_agent ? c->agents[at].name : NULL;
+        if (name && *name && config_is_name(name))
+            buf_putf(&named, "agents[%zu] (%s)", (size_t)at, name);
         else
-            buf_putf(&named, "agents[%zu] (%s)", at, name);
-        buf_put(&named, rest.p + path, n - (size_t)path);
-        rest = str_from(rest, n);
+            tail = line;
+        buf_putstr(&named, tail);
+        rest = str_from(rest, line.n);
     }
     faults->len = from;
     buf_putstr(faults, buf_str(&named));

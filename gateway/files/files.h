@@ -48,9 +48,8 @@ const struct files_stats *files_stats(const struct files *f);
 
 /* Lends the files of a task's input to its agent: in a folder of the task's own, until it has
  * ended (core/file_lender.h).  A store that does not lend at once is waited for in the pool. */
-bool files_lend(struct files *f, struct str owner, struct str task_id, struct str parts,
-                struct buf *out, lender_lent done, void *user, struct lending **ret,
-                char *ret_error) MUST_USE;
+bool files_lend(struct files *f, const struct lend_plan *plan, struct buf *out,
+                struct lending **ret, char *ret_error) MUST_USE;
 void files_lend_drop(struct lending *lending); /* done is not called any more; NULL is allowed */
 void files_return(struct files *f, struct str task_id); /* the task has ended */
 

@@ -169,21 +169,21 @@ static int lend_parts(struct files *f, struct str owner, struct str task_id,
     return status;
 }
 
-bool files_lend(struct files *f, struct str owner, struct str task_id, struct str parts,
-                struct buf *out, lender_lent done, void *user, struct lending **ret,
-                char *ret_error)
+bool files_lend(struct files *f, const struct lend_plan *plan, struct buf *out,
+                struct lending **ret, char *ret_error)
 {
     struct js_doc doc = {0};
     struct lending *later = xcalloc(sizeof *later);
-    int status = js_parse(&doc, parts.p, parts.n, JS_OURS) ? STORE_OK : STORE_CORRUPT;
+    struct str task_id = plan->task_id;
+    int status = js_parse(&doc, plan->parts.p, plan->parts.n, JS_OURS) ? STORE_OK : STORE_CORRUPT;
     *ret = NULL;
     files_return(f, task_id); /* of a start that failed */
     if (status == STORE_OK)
-        status = lend_parts(f, owner, task_id, &doc, out, later);
+        status = lend_parts(f, plan->owner, task_id, &doc, out, later);
     js_done(&doc);
     if (status == STORE_OK && later->n > 0 && !f->closing) {
-        later->done = done;
-        later->user = user;
+        later->done = plan->done;
+        later->user = plan->user;
         snprintf(later->task_id, sizeof later->task_id, "%.*s", (int)task_id.n, task_id.p);
         later->job = (struct job){.run = lending_run, .done = lending_ran};
         files_job(f, &later->job);
@@ -220,11 +220,10 @@ void files_return(struct files *f, struct str task_id)
 
 /* --- the port --------------------------------------------------------------------------------- */
 
-static bool lend_by_port(void *arg, struct str owner, struct str task_id, struct str parts,
-                         struct buf *out, lender_lent done, void *user, struct lending **ret,
-                         char *ret_error)
+static bool lend_by_port(void *arg, const struct lend_plan *plan, struct buf *out,
+                         struct lending **ret, char *ret_error)
 {
-    return files_lend(arg, owner, task_id, parts, out, done, user, ret, ret_error);
+    return files_lend(arg, plan, out, ret, ret_error);
 }
 
 static void take_back(void *arg, struct str task_id)

@@ -209,11 +209,11 @@ static void open_file_run(struct job *job)
     struct file_save *s = container_of(job, struct file_save, job);
     struct stat st;
     s->fd = open(s->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    s->got = s->fd < 0 || fstat(s->fd, &st) < 0 ? -errno : 0;
-    if (s->got == 0 && !S_ISREG(st.st_mode))
-        s->got = -EINVAL;
-    if (s->got < 0)
+    bool is_there = s->fd >= 0 && fstat(s->fd, &st) == 0;
+    if (!is_there || !S_ISREG(st.st_mode)) {
+        s->got = is_there ? -EINVAL : -errno;
         return;
+    }
     s->size = (int64_t)st.st_size;
     s->got = pread(s->fd, s->piece, IMAGE_HEAD, 0);
     if (s->got < 0)

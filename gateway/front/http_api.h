@@ -60,16 +60,16 @@ struct route {
                                       * {p}: a path */
     const char *query;               /* parameters that become members, separated by spaces */
     void (*own)(struct exchange *x); /* not a request of the wire: answers by itself */
+    const char *allow;               /* this method is not served here, these are: 405 */
     enum method method;
     enum verb verb;
-    int made_status;   /* of a success */
-    const char *allow; /* this method is not served here, these are: 405 */
-    bool is_events;
-    bool is_admins;                   /* for operators alone */
-    bool takes_link;                  /* its URL may be signed (gateway/auth/file_link.h) */
     const struct exchange_kind *kind; /* NULL: a request of the wire */
-    int operation;                    /* the kind's own */
-    const void *of_kind;              /* the same */
+    const void *of_kind;              /* the kind's own */
+    int operation;                    /* the same */
+    int made_status;                  /* of a success */
+    bool is_events;
+    bool is_admins;  /* for operators alone */
+    bool takes_link; /* its URL may be signed (gateway/auth/file_link.h) */
 };
 
 struct exchange {

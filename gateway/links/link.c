@@ -6,7 +6,7 @@
 #include "gateway/links/links_private.h"
 
 static void on_link_timer(struct timer *timer);
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf);
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *from);
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf);
 
 static struct map_key on_link_key(const struct map_node *node)

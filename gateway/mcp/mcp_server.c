@@ -527,7 +527,7 @@ bool mcp_server_heard(struct mcp_server *s, size_t messages, size_t bytes)
     msec_t now = mcp_now(s);
     bucket_fill(&s->messages, now, MESSAGES_PER_S, MESSAGES_BURST);
     bucket_fill(&s->kbytes, now, KBYTES_PER_S, KBYTES_BURST);
-    if (s->messages.tokens > MESSAGES_BURST / 2 && s->kbytes.tokens > KBYTES_BURST / 2)
+    if (s->messages.tokens > MESSAGES_BURST / 2.0 && s->kbytes.tokens > KBYTES_BURST / 2.0)
         s->flooded_ms = 0;
     s->messages.tokens -= (double)messages;
     s->kbytes.tokens -= (double)bytes / 1024;

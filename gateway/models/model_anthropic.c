@@ -378,7 +378,9 @@ static struct model_turn *anthropic_start(void *settings, const struct model_req
     }
     struct model_turn *t = xcalloc(sizeof *t);
     t->magic = TURN_MAGIC;
-    model_stream_begin(&t->stream, &anthropic_api, s, events, user, &body, request);
+    t->stream = (struct model_stream){
+        .api = &anthropic_api, .settings = s, .events = *events, .user = user, .request = body};
+    model_stream_begin(&t->stream, request);
     return t;
 }
 

@@ -17,6 +17,14 @@
 
 struct model_turn {
     unsigned magic;
+    enum stream_form form;
+    bool says_events;
+    bool may_be_empty;
+    bool starts_over; /* the reply was empty: it is dropped, and the request sent again */
+    bool has_choice;
+    bool has_pieces; /* has pieces of the message */
+    bool has_usage;
+    bool done; /* on_done was called */
     struct model_events events;
     void *user;
     struct openai_settings *settings;
@@ -27,20 +35,12 @@ struct model_turn {
     struct js_doc doc;
     struct buf whole; /* the reply of a server that does not stream, or its beginning */
     struct json_end whole_end;
-    bool says_events;
-    bool may_be_empty;
     struct trace_copy trace;
-    bool starts_over; /* the reply was empty: it is dropped, and the request sent again */
-    enum stream_form form;
-    bool has_choice;
-    bool has_pieces; /* has pieces of the message */
     struct openai_answer answer;
     struct buf complaint; /* from a chunk that is an error; "" when there was none */
     char finish[32];      /* finish_reason, "" until it came */
-    bool done;            /* on_done was called */
     struct openai_calls calls;
     struct model_usage usage, spent; /* of this reply, of earlier ones */
-    bool has_usage;
 };
 
 static struct model_turn *turn_of(void *arg)

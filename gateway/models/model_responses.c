@@ -276,7 +276,9 @@ static struct model_turn *responses_start(void *settings, const struct model_req
     }
     struct model_turn *t = xcalloc(sizeof *t);
     t->magic = TURN_MAGIC;
-    model_stream_begin(&t->stream, &responses_api, s, events, user, &body, request);
+    t->stream = (struct model_stream){
+        .api = &responses_api, .settings = s, .events = *events, .user = user, .request = body};
+    model_stream_begin(&t->stream, request);
     return t;
 }
 

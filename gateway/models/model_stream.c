@@ -303,20 +303,12 @@ static const struct fetch_events stream_fetch_events = {stream_on_head, stream_o
 
 /* --- its life --------------------------------------------------------------------------------- */
 
-void model_stream_begin(struct model_stream *s, const struct stream_api *api,
-                        struct stream_settings *settings, const struct model_events *events,
-                        void *user, struct buf *body, const struct model_request *request)
+void model_stream_begin(struct model_stream *s, const struct model_request *asked)
 {
-    *s = (struct model_stream){.api = api,
-                               .settings = settings,
-                               .events = *events,
-                               .user = user,
-                               .request = *body,
-                               .may_be_empty = request->may_be_empty};
-    trace_keep(&s->trace, request->trace);
-    *body = (struct buf){0};
+    s->may_be_empty = asked->may_be_empty;
+    trace_keep(&s->trace, asked->trace);
     s->sse.max = STREAM_REPLY_BYTES;
-    openai_answer_init(&s->answer, &s->events, user, settings->think_tag);
+    openai_answer_init(&s->answer, &s->events, s->user, s->settings->think_tag);
     stream_ask(s);
 }
 

@@ -51,6 +51,7 @@ struct stream_api {
 };
 
 struct model_stream {
+    /* Set before model_stream_begin, the rest being zero. */
     const struct stream_api *api;
     struct stream_settings *settings;
     struct model_events events;
@@ -72,10 +73,8 @@ struct model_stream {
     bool has_usage;
 };
 
-/* The request's own members are in request, an open object; body is taken. */
-void model_stream_begin(struct model_stream *s, const struct stream_api *api,
-                        struct stream_settings *settings, const struct model_events *events,
-                        void *user, struct buf *body, const struct model_request *request);
+/* s->request has what the API makes of asked, an open object. */
+void model_stream_begin(struct model_stream *s, const struct model_request *asked);
 void model_stream_unpause(struct model_stream *s);
 void model_stream_done(struct model_stream *s);
 

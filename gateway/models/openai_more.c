@@ -124,11 +124,10 @@ static bool is_same(const struct openai_more *m, const struct js_doc *doc, uint3
 }
 
 /* A further piece of the last object, which its signature has not closed; or that signature. */
-static bool goes_on(const struct openai_member *member, const struct js_doc *doc, uint32_t object)
+static bool goes_on(const struct part *last, const struct js_doc *doc, uint32_t object)
 {
-    const struct part *last = member->n_parts ? &member->parts[member->n_parts - 1] : NULL;
     const char *name = text_name(doc, object);
-    if (!last || !last->text_name)
+    if (!last->text_name)
         return false;
     bool is_same_text = name && strcmp(name, last->text_name) == 0;
     bool signs = !name && js_get(doc, object, "signature");
@@ -136,13 +135,18 @@ static bool goes_on(const struct openai_member *member, const struct js_doc *doc
            is_same(&last->more, doc, object, "type") && is_same(&last->more, doc, object, "index");
 }
 
+static struct part *add_part(struct openai_member *member, const char *text_name)
+{
+    member->parts = xrealloc(member->parts, (member->n_parts + 1) * sizeof *member->parts);
+    member->parts[member->n_parts] = (struct part){.text_name = text_name};
+    return &member->parts[member->n_parts++];
+}
+
 static void join(struct openai_member *member, const struct js_doc *doc, uint32_t object)
 {
-    if (!goes_on(member, doc, object)) {
-        member->parts = xrealloc(member->parts, (member->n_parts + 1) * sizeof *member->parts);
-        member->parts[member->n_parts++] = (struct part){.text_name = text_name(doc, object)};
-    }
-    struct part *part = &member->parts[member->n_parts - 1];
+    struct part *part = member->n_parts ? &member->parts[member->n_parts - 1] : NULL;
+    if (!part || !goes_on(part, doc, object))
+        part = add_part(member, text_name(doc, object));
     uint32_t text = part->text_name ? js_get(doc, object, part->text_name) : 0;
     if (text)
         js_value(doc, text, &part->text);

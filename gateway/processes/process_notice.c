@@ -9,6 +9,7 @@
 
 void process_put_command(const struct process *p, struct buf *out)
 {
+    ASSERT(p->spec.command);
     struct str command = str_of(p->spec.command);
     size_t n = utf8_chars(command, PROCESS_COMMAND_CHARS);
     buf_put(out, command.p, n);

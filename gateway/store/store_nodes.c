@@ -81,5 +81,6 @@ unsigned store_view_claims(const struct store_view *v, int64_t incarnation)
         deal(v, &counted, v->nodes[i].incarnation, &other);
         all += lack(&other);
     }
+    ASSERT(all > 0); /* ours is among them */
     return (unsigned)((us.free * lack(&us) + all - 1) / all);
 }

@@ -106,6 +106,13 @@ static bool put_in_sqlite(struct transfer *t, const struct copied *c, const stru
     return good || sqlite_fails(t, c->name);
 }
 
+static uint64_t real_bits(double real)
+{
+    uint64_t bits;
+    memcpy(&bits, &real, sizeof bits);
+    return bits;
+}
+
 #define PLUS_ONE_OF(type, name) +1
 static bool put_in_postgres(struct transfer *t, const struct copied *c, const struct rows *from)
 {
@@ -119,16 +126,14 @@ static bool put_in_postgres(struct transfer *t, const struct copied *c, const st
     ASSERT(from->n < COLUMNS_MAX);
     for (int i = 0; i < from->n; i++, n++) {
         struct cell cell = rows_cell(from, i);
-        uint64_t bits = (uint64_t)cell.n;
-        if (cell.type == CELL_REAL)
-            memcpy(&bits, &cell.real, sizeof bits);
-        transfer_big(numbers[n], bits);
+        transfer_big(numbers[n], cell.type == CELL_REAL ? real_bits(cell.real) : (uint64_t)cell.n);
         bool number = cell.type == CELL_INT || cell.type == CELL_REAL;
         values[n] = cell.type == CELL_NONE ? NULL : number ? numbers[n] : cell.bytes.p;
         lengths[n] = number ? 8 : (int)cell.bytes.n;
         formats[n] = one;
     }
     if (c->owner >= 0) {
+        ASSERT(owner < n);
         struct str text = {values[owner], (size_t)lengths[owner]};
         transfer_big(numbers[n], c->owner == OUTBOX_BODY ? outbox_slot(text) : slot_of(text));
         values[n] = numbers[n];
@@ -216,7 +221,7 @@ static bool copy_table(struct transfer *t, const struct copied *c)
 
 static bool is_same_cell(struct cell a, struct cell b)
 {
-    return a.type == b.type && a.n == b.n && memcmp(&a.real, &b.real, sizeof a.real) == 0 &&
+    return a.type == b.type && a.n == b.n && real_bits(a.real) == real_bits(b.real) &&
            (a.type != CELL_BYTES || str_eq(a.bytes, b.bytes));
 }
 

@@ -197,8 +197,13 @@ static void put_open(struct traces *t, const struct traced *e, const struct open
         return;
     child_of(e, o, &own);
     buf_putf(&name, o->asks ? "ask %s" : "execute_tool %s", o->name);
-    span_begin(&w, &t->spans, &own, e->own.context.span_id, buf_str(&name), SPAN_INTERNAL,
-               o->from_ms, t->hub->clock.wall_ms);
+    span_begin(&w, &t->spans,
+               &(struct span_head){.context = &own,
+                                   .parent_id = e->own.context.span_id,
+                                   .name = buf_str(&name),
+                                   .kind = SPAN_INTERNAL,
+                                   .from_ms = o->from_ms,
+                                   .to_ms = t->hub->clock.wall_ms});
     span_text(&w, "holdfast.task.id", str_of(e->task_id));
     if (o->asks) {
         span_text(&w, "holdfast.input.id", str_of(o->id));
@@ -315,9 +320,13 @@ static void put_task_span(struct traces *t, const struct traced *e, const struct
         return;
     buf_puts(&name, "invoke_agent ");
     buf_putstr(&name, rec->agent);
-    span_begin(&w, &t->spans, &e->own.context, e->has_parent ? e->parent_id : NULL, buf_str(&name),
-               rec->parent_task_id.p ? SPAN_INTERNAL : SPAN_SERVER, rec->created_at,
-               rec->state.completed_at);
+    span_begin(&w, &t->spans,
+               &(struct span_head){.context = &e->own.context,
+                                   .parent_id = e->has_parent ? e->parent_id : NULL,
+                                   .name = buf_str(&name),
+                                   .kind = rec->parent_task_id.p ? SPAN_INTERNAL : SPAN_SERVER,
+                                   .from_ms = rec->created_at,
+                                   .to_ms = rec->state.completed_at});
     span_text(&w, "gen_ai.operation.name", STR("invoke_agent"));
     span_text(&w, "gen_ai.agent.name", rec->agent);
     span_text(&w, "gen_ai.conversation.id", rec->conversation_id);
@@ -361,8 +370,13 @@ void traces_turn(struct traces *t, const struct traces_turn *turn)
         return;
     buf_puts(&name, "chat ");
     buf_putstr(&name, turn->model);
-    span_begin(&w, &t->spans, turn->context, turn->parent_id, buf_str(&name), SPAN_CLIENT,
-               wall_of(t, turn->began), t->hub->clock.wall_ms);
+    span_begin(&w, &t->spans,
+               &(struct span_head){.context = turn->context,
+                                   .parent_id = turn->parent_id,
+                                   .name = buf_str(&name),
+                                   .kind = SPAN_CLIENT,
+                                   .from_ms = wall_of(t, turn->began),
+                                   .to_ms = t->hub->clock.wall_ms});
     span_text(&w, "gen_ai.operation.name", STR("chat"));
     span_text(&w, "gen_ai.request.model", turn->model);
     if (turn->in >= 0)
@@ -379,27 +393,25 @@ void traces_turn(struct traces *t, const struct traces_turn *turn)
 
 /* --- opening, closing ------------------------------------------------------------------------- */
 
-struct traces *traces_open(uv_loop_t *loop, struct hub *hub, struct fetcher *fetcher,
-                           const struct config *config, struct secrets *hidden, char *ret_error,
-                           size_t n)
+struct traces *traces_open(const struct traces_options *o, char *ret_error, size_t n)
 {
     struct traces *t = xcalloc(sizeof *t);
-    t->loop = loop;
-    t->hub = hub;
-    t->fetcher = fetcher;
-    t->url = config->traces.url;
-    t->service = xstrdup(str_of(config->traces.service));
+    t->loop = o->loop;
+    t->hub = o->hub;
+    t->fetcher = o->fetcher;
+    t->url = o->config->traces.url;
+    t->service = xstrdup(str_of(o->config->traces.service));
     if (gethostname(t->instance, sizeof t->instance - 1) < 0)
         snprintf(t->instance, sizeof t->instance, "unknown");
-    if (!upstream_open(&config->traces.upstream, NULL, &t->upstream, ret_error, n)) {
+    if (!upstream_open(&o->config->traces.upstream, NULL, &t->upstream, ret_error, n)) {
         free(t->service);
         free(t);
         return NULL;
     }
     t->upstream.options.total_ms = SEND_MS;
-    secret_lines_add(hidden, (char *const *)config->traces.upstream.headers.list, ':');
+    secret_lines_add(o->secrets, (char *const *)o->config->traces.upstream.headers.list, ':');
     map_init(&t->tasks, traced_secret, traced_key);
-    ASSERT(uv_timer_init(loop, &t->timer) == 0);
+    ASSERT(uv_timer_init(o->loop, &t->timer) == 0);
     t->timer.data = t;
     uv_timer_start(&t->timer, traces_on_timer, SEND_EVERY_MS, SEND_EVERY_MS);
     return t;

@@ -33,11 +33,17 @@ struct traces_stats {
     uint64_t sent, dropped, failed; /* spans; of failed: requests */
 };
 
-/* NULL with a sentence in ret_error.  hidden gets the secrets of the headers; config->traces.url
- * is set. */
-struct traces *traces_open(uv_loop_t *loop, struct hub *hub, struct fetcher *fetcher,
-                           const struct config *config, struct secrets *hidden, char *ret_error,
-                           size_t n) MUST_USE;
+/* All outlive it. */
+struct traces_options {
+    uv_loop_t *loop;
+    struct hub *hub;
+    struct fetcher *fetcher;
+    const struct config *config; /* traces.url is set */
+    struct secrets *secrets;     /* gets those of the headers */
+};
+
+/* NULL with a sentence in ret_error. */
+struct traces *traces_open(const struct traces_options *o, char *ret_error, size_t n) MUST_USE;
 /* An event of a task (core/hub.h, happened): what one that goes on had under way at a restart is
  * told when it ends, from its beginning.  A resumption, a record that was reported. */
 void traces_happened(struct traces *t, const struct task *task, enum event_type event,

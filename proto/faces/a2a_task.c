@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "proto/faces/a2a.h"
+#include "proto/str.h"
 
 static const char *const state_names[N_A2A_STATES] = {
     "UNSPECIFIED", "SUBMITTED", "WORKING", "INPUT_REQUIRED", "COMPLETED", "FAILED", "CANCELED",
@@ -24,31 +25,71 @@ bool a2a_state_read(struct str name, enum a2a_state *ret)
 
 /* --- times ------------------------------------------------------------------------------------ */
 
+static bool take_char(struct str *rest, char c)
+{
+    if (rest->n == 0 || rest->p[0] != c)
+        return false;
+    *rest = str_from(*rest, 1);
+    return true;
+}
+
+static bool take_digits(struct str *rest, size_t n, int *ret)
+{
+    *ret = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i == rest->n || !is_digit(rest->p[i]))
+            return false;
+        *ret = *ret * 10 + (rest->p[i] - '0');
+    }
+    *rest = str_from(*rest, n);
+    return true;
+}
+
+/* Further digits than those of milliseconds are passed over. */
+static void take_fraction(struct str *rest, int *ret_ms)
+{
+    *ret_ms = 0;
+    if (!take_char(rest, '.'))
+        return;
+    for (int unit = 100; rest->n > 0 && is_digit(rest->p[0]); unit /= 10) {
+        *ret_ms += unit * (rest->p[0] - '0');
+        *rest = str_from(*rest, 1);
+    }
+}
+
+/* Z, or +01:30. */
+static bool take_offset(struct str *rest, int *ret_minutes)
+{
+    int hours, minutes;
+    *ret_minutes = 0;
+    if (take_char(rest, 'Z'))
+        return true;
+    int sign = take_char(rest, '-') ? -1 : 1;
+    if (sign > 0 && !take_char(rest, '+'))
+        return false;
+    if (!take_digits(rest, 2, &hours) || !take_char(rest, ':') || !take_digits(rest, 2, &minutes))
+        return false;
+    *ret_minutes = sign * (hours * 60 + minutes);
+    return true;
+}
+
 bool a2a_time_read(struct str text, int64_t *ret_ms)
 {
-    char copy[48];
-    int at = 0, ms = 0, hours = 0, minutes = 0;
+    static const char behind[] = {'-', '-', 'T', ':', ':'};
     struct tm tm = {0};
-    if (text.n >= sizeof copy)
-        return false;
-    snprintf(copy, sizeof copy, "%.*s", (int)text.n, text.p);
-    if (sscanf(copy, "%4d-%2d-%2dT%2d:%2d:%2d%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
-               &tm.tm_min, &tm.tm_sec, &at) != 6)
-        return false;
-    const char *rest = copy + at;
-    if (*rest == '.') {
-        for (int unit = 100; rest[1] >= '0' && rest[1] <= '9'; rest++, unit /= 10)
-            ms += unit * (rest[1] - '0');
-        rest++;
-    }
-    bool is_offset =
-        (*rest == '+' || *rest == '-') && sscanf(rest + 1, "%2d:%2d", &hours, &minutes) == 2;
-    if (strcmp(rest, "Z") != 0 && !is_offset)
+    int *const numbers[] = {&tm.tm_year, &tm.tm_mon, &tm.tm_mday,
+                            &tm.tm_hour, &tm.tm_min, &tm.tm_sec};
+    int ms, offset_minutes;
+    for (size_t i = 0; i < countof(numbers); i++)
+        if (!take_digits(&text, i == 0 ? 4 : 2, numbers[i]) ||
+            (i < countof(behind) && !take_char(&text, behind[i])))
+            return false;
+    take_fraction(&text, &ms);
+    if (!take_offset(&text, &offset_minutes) || text.n > 0)
         return false;
     tm.tm_year -= 1900;
     tm.tm_mon--;
-    int64_t offset_s = (hours * 60 + minutes) * 60 * (*rest == '-' ? -1 : 1);
-    *ret_ms = ((int64_t)timegm(&tm) - offset_s) * 1000 + ms;
+    *ret_ms = ((int64_t)timegm(&tm) - offset_minutes * 60) * 1000 + ms;
     return true;
 }
 

@@ -77,7 +77,7 @@ void acp_server_end_result(struct buf *out);
 void acp_server_put_error(struct buf *out, struct str rpc_id, int code, struct str message,
                           struct str data);
 /* Whether a stream of such a request has sent the reply. */
-bool acp_server_has_replied(const struct face_stream *s);
+bool acp_server_has_replied(const struct face_stream *face);
 
 extern const struct face_ops acp_server_ops;
 extern const struct face_http_ops acp_server_http_ops;

@@ -399,6 +399,8 @@ static enum face_next acp_server_begin(struct face_exchange *x, const struct fac
     if (!in->peer->has_begun && r->rpc_id.p)
         return acp_fail(x, ACP_NO_REQUEST, "the connection must be initialized first");
     r->elicits = in->peer->elicits;
+    ASSERT(r->rpc_id.p || r->operation == ACP_CANCEL || r->operation == ACP_ANSWER ||
+           r->operation == ACP_NOTHING); /* acp_server_read: all others have a reply */
     switch (r->operation) {
     case ACP_NEW: return new_session(x, in->nonce);
     case ACP_LOAD:

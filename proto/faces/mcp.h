@@ -77,7 +77,7 @@ bool mcp_response(const struct mcp_request *r, struct js_doc *doc, uint32_t n, s
                   struct str *ret_input_id, struct str *ret_answer);
 /* Reads a Last-Event-ID into the exchange's state. */
 bool mcp_read_event_id(struct face_exchange *x, struct str id, struct str base);
-void mcp_put_event_id(struct buf *out, const struct face_stream *s, struct face_place at);
+void mcp_put_event_id(struct buf *out, const struct face_stream *face, struct face_place at);
 
 /* The envelope around a result: {"jsonrpc":"2.0","id":…,"result": and } */
 void mcp_begin_result(struct buf *out, struct str rpc_id);

@@ -215,13 +215,19 @@ static struct response response_of(const struct responses_stream *s, const char 
                              .status = status};
 }
 
+static void put_whole(struct responses_stream *s, const struct response *r,
+                      const struct face_sink *to)
+{
+    buf_clear(&s->out);
+    responses_put(&s->out, r);
+    to->put(to->arg, NULL, buf_str(&s->out));
+}
+
 static void put_response(struct responses_stream *s, const char *type, const struct response *r,
                          const struct face_sink *to)
 {
     if (s->is_whole) {
-        buf_clear(&s->out);
-        responses_put(&s->out, r);
-        to->put(to->arg, NULL, buf_str(&s->out));
+        put_whole(s, r, to);
         return;
     }
     struct buf *out = responses_begin_event(s, type);
@@ -358,7 +364,7 @@ static void responses_idle(struct face_stream *face, const struct face_sink *to)
     end_run_as(s, "in_progress", false, to);
     r.output = responses_output_text(&s->output);
     r.output_is_cut = s->output.is_cut;
-    put_response(s, NULL, &r, to);
+    put_whole(s, &r, to);
     face->is_over = true;
 }
 

@@ -78,20 +78,20 @@ struct remote_parts {
 struct remote {
     const struct remote_form *form;
     enum remote_state state;
+    bool new_session; /* session has changed: to be kept; the caller clears this */
+    bool goes_on;     /* nothing came yet of what goes on after a restart (remote_again.h) */
+    bool anew;        /* and nothing will: the turn begins anew; the caller clears this */
     struct remote_request request;
     struct buf said, failure;
     struct buf session; /* "": none */
-    bool new_session;   /* it has changed: to be kept; the caller clears this */
-    bool goes_on;       /* nothing came yet of what goes on after a restart (remote_again.h) */
-    bool anew;          /* and nothing will: the turn begins anew; the caller clears this */
 
     struct buf url, model, conversation_id, task_id, input, history, recap;
     struct say_calls calls;
     struct buf answer; /* said since the last call of a tool */
-    bool answer_cut;   /* it is longer than an output can be */
-    bool has_said;     /* any text at all */
     int64_t tokens_in, tokens_out;
     bool has_usage;
+    bool answer_cut; /* it is longer than an output can be */
+    bool has_said;   /* any text at all */
     struct remote_question questions[REMOTE_QUESTIONS];
     size_t n_questions;
     unsigned asked, posted; /* how often */

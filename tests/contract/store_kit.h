@@ -410,12 +410,8 @@ static inline void text_task(struct buf *out, const struct task_record *t)
     buf_putc(out, '\n');
 }
 
-/* Everything in the answer, as text. */
-static inline void text_answer(struct buf *out, int status, const struct answer *a)
+static inline void text_messages(struct buf *out, const struct answer *a)
 {
-    buf_putf(out, "status %d more %d\n", status, a->more);
-    for (size_t i = 0; i < a->n_tasks; i++)
-        text_task(out, &a->tasks[i]);
     for (size_t i = 0; i < a->n_messages; i++) {
         const struct message_record *m = &a->messages[i];
         buf_putf(out, "message %d %d %lld ", m->role, m->partial, (long long)m->created_at);
@@ -432,6 +428,15 @@ static inline void text_answer(struct buf *out, int status, const struct answer 
         text_str(out, a->children);
         buf_putc(out, '\n');
     }
+}
+
+/* Everything in the answer, as text. */
+static inline void text_answer(struct buf *out, int status, const struct answer *a)
+{
+    buf_putf(out, "status %d more %d\n", status, a->more);
+    for (size_t i = 0; i < a->n_tasks; i++)
+        text_task(out, &a->tasks[i]);
+    text_messages(out, a);
     for (size_t i = 0; i < a->n_conversations; i++) {
         const struct conversation_record *c = &a->conversations[i];
         buf_putf(out, "conversation %lld %u %u %d ", (long long)c->updated_at, c->running,

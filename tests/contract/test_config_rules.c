@@ -128,11 +128,22 @@ static void test_config_program_lives_until_its_gateway_can_come(void **state)
     }
 }
 
+struct unfit {
+    const char *agents, *faults;
+};
+
+static void assert_unfit(const struct unfit *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char text[256];
+        snprintf(text, sizeof text, json("{'agents':[%s]}"), rows[i].agents);
+        assert_faults(text, rows[i].faults);
+    }
+}
+
 static void test_config_agents_must_fit_their_kind(void **state)
 {
-    const struct {
-        const char *agents, *faults;
-    } rows[] = {
+    const struct unfit rows[] = {
         {json("{'name':'a'},{'name':'a'}"),
          "agents[1] (a).name: is the same as that of agents[0]\n"},
         {json("{'name':''}"), "agents[0].name: must be a text of 1 to 128 bytes\n"},
@@ -150,6 +161,25 @@ static void test_config_agents_must_fit_their_kind(void **state)
         {json("{'name':'a','kind':'http','url':'http://x','after_restart':'continue'}"), ""},
         {json("{'name':'a','kind':'acp'}"),
          "agents[0] (a).command: is missing: a program to run\n"},
+        {json("{'name':'a','kind':'http','url':'ftp://x'}"),
+         "agents[0] (a).url: must begin with http:// or https://\n"},
+        {json("{'name':'a','model':'b'}"),
+         "agents[0] (a).model: must name an entry of models, or be \"builtin\"\n"},
+        {json("{'name':'a','command':['x']}"),
+         "agents[0] (a).command: is for agents of kind exec only\n"},
+        {json("{'name':'a','kind':'exec','command':['x'],'model':'builtin'}"),
+         "agents[0] (a).model: is for agents of kind react only\n"},
+        {json("{'name':'a','kind':'exec','command':['x'],'env':{'A=B':'','C':1}}"),
+         "agents[0] (a).env.A=B: is not a valid name of an environment variable\n"
+         "agents[0] (a).env.C: must be a text\n"},
+    };
+    (void)state;
+    assert_unfit(rows, countof(rows));
+}
+
+static void test_config_forms_must_fit_their_agents(void **state)
+{
+    const struct unfit rows[] = {
         {json("{'name':'a','kind':'acp','command':['x'],'form':'text'}"),
          "agents[0] (a).form: \"text\" is for agents of kind exec only\n"},
         {json("{'name':'a','kind':'http','url':'http://x','form':'claude'}"),
@@ -177,25 +207,9 @@ static void test_config_agents_must_fit_their_kind(void **state)
         {json("{'name':'a','kind':'exec','form':'json','command':['x']}"),
          "agents[0] (a).form: must be one of \"holdfast\", \"text\", \"claude\", \"codex\", "
          "\"openai\", \"responses\", \"ag-ui\", \"a2a\", \"ai-sdk\", \"langgraph\"\n"},
-        {json("{'name':'a','kind':'http','url':'ftp://x'}"),
-         "agents[0] (a).url: must begin with http:// or https://\n"},
-        {json("{'name':'a','model':'b'}"),
-         "agents[0] (a).model: must name an entry of models, or be \"builtin\"\n"},
-        {json("{'name':'a','command':['x']}"),
-         "agents[0] (a).command: is for agents of kind exec only\n"},
-        {json("{'name':'a','kind':'exec','command':['x'],'model':'builtin'}"),
-         "agents[0] (a).model: is for agents of kind react only\n"},
-        {json("{'name':'a','kind':'exec','command':['x'],'env':{'A=B':'','C':1}}"),
-         "agents[0] (a).env.A=B: is not a valid name of an environment variable\n"
-         "agents[0] (a).env.C: must be a text\n"},
     };
     (void)state;
-
-    for (size_t i = 0; i < countof(rows); i++) {
-        char json[256];
-        snprintf(json, sizeof json, json("{'agents':[%s]}"), rows[i].agents);
-        assert_faults(json, rows[i].faults);
-    }
+    assert_unfit(rows, countof(rows));
 }
 
 static void test_config_other_rules(void **state)
@@ -501,6 +515,7 @@ int main(void)
         cmocka_unit_test(test_config_bad_flags_are_faults),
         cmocka_unit_test(test_config_keys_must_fit_their_algorithm),
         cmocka_unit_test(test_config_agents_must_fit_their_kind),
+        cmocka_unit_test(test_config_forms_must_fit_their_agents),
         cmocka_unit_test(test_config_program_lives_until_its_gateway_can_come),
         cmocka_unit_test(test_config_coders_work_in_the_conversations_folder),
         cmocka_unit_test(test_config_coders_for_guests_are_warned_of),

@@ -147,6 +147,24 @@ static const struct task_record *newest_live(struct fixture *f)
     return &a->tasks[a->n_tasks - 1];
 }
 
+/* It takes what is new, too. */
+static void put_what_is_new(struct fixture *f)
+{
+    struct task_record t = task_of(50, "alice", "c-one", world_id(50));
+    t.context = STR("[]");
+    t.parts = str_of(json("[{'type':'text','text':'a'},{'type':'text','text':'b'}]"));
+    put_record(f, t);
+    put_mark(f, 50, 17);
+    put_note(f, 50, NOTE_FIRST, 1, "a note");
+    put_file(f, "alice", "c-one", str_of(world_id(60)), "blob", "try", 9, 2000);
+    put_conversation(f, "alice", "c-new", "hidden", false, 2000);
+    f->batch->ops[f->batch->n_ops - 1].unlisted = true;
+    f->batch->ops[f->batch->n_ops - 1].flags_set = CONVERSATION_PINNED;
+    put_conversation(f, "alice", "c-one", NULL, false, 0);
+    f->batch->ops[f->batch->n_ops - 1].flags_set = CONVERSATION_ARCHIVED;
+    commit(f);
+}
+
 static void test_every_older_version_becomes_this_one(void **state)
 {
     struct fixture *f = *state;
@@ -173,19 +191,7 @@ static void test_every_older_version_becomes_this_one(void **state)
         assert_sound(path);
         kit_reopen(f); /* and is left alone by the next start */
         compare(f, truth, version);
-        struct task_record t = task_of(50, "alice", "c-one", world_id(50));
-        t.context = STR("[]");
-        t.parts = str_of(json("[{'type':'text','text':'a'},{'type':'text','text':'b'}]"));
-        put_record(f, t); /* it takes what is new, too */
-        put_mark(f, 50, 17);
-        put_note(f, 50, NOTE_FIRST, 1, "a note");
-        put_file(f, "alice", "c-one", str_of(world_id(60)), "blob", "try", 9, 2000);
-        put_conversation(f, "alice", "c-new", "hidden", false, 2000);
-        f->batch->ops[f->batch->n_ops - 1].unlisted = true;
-        f->batch->ops[f->batch->n_ops - 1].flags_set = CONVERSATION_PINNED;
-        put_conversation(f, "alice", "c-one", NULL, false, 0);
-        f->batch->ops[f->batch->n_ops - 1].flags_set = CONVERSATION_ARCHIVED;
-        commit(f);
+        put_what_is_new(f);
         assert_int_equal(
             ask(f, about(QUERY_CONVERSATION, "alice", "c-new"))->conversations[0].flags,
             CONVERSATION_PINNED);

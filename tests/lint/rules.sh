@@ -219,6 +219,96 @@ root_rules() { # gateway/ itself is a room like any other, and a small one
     [ $# -le $most ] || echo "gateway:1: $# files stand in it directly, at most $most"
 }
 
+signature_rules() { # what clang-tidy says of functions, without its half an hour: see .clang-tidy
+    local most=6 lines=60
+    # shellcheck disable=SC2016
+    awk -v most=$most -v lines=$lines '
+    function name_of(parameter) { # the last word of "const char *const *name[3]", or the one of "int (*name)(void)"
+        if (match(parameter, /\(\*[A-Za-z0-9_]+/)) return substr(parameter, RSTART + 2, RLENGTH - 2)
+        gsub(/\[[^]]*\]/, "", parameter)
+        sub(/[ \t]+$/, "", parameter)
+        sub(/.*[^A-Za-z0-9_.]/, "", parameter)
+        return parameter
+    }
+    function names_of(text,    i, c, depth, one, out) { # of what follows the first bracket; counts them in n_names
+        n_names = 0
+        if (text ~ /^(void)?\)/) return ""
+        for (i = 1; i <= length(text); i++) {
+            c = substr(text, i, 1)
+            if (depth == 0 && (c == "," || c == ")")) {
+                out = out (n_names++ ? ", " : "") name_of(one)
+                one = ""
+                if (c == ")") return out
+                continue
+            }
+            depth += (c == "(") - (c == ")")
+            one = one c
+        }
+        return out
+    }
+    function take(is_definition,    at, head, key) {
+        at = index(text, "(")
+        head = substr(text, 1, at - 1)
+        if (head !~ /[A-Za-z0-9_][ *]+[a-z][A-Za-z0-9_]*$/ || head ~ /=|^typedef |^extern "/) return
+        key = head
+        sub(/.*[^A-Za-z0-9_]/, "", key)
+        if (head ~ /^static /) key = FILENAME " " key
+        if (is_definition) {
+            defined[key, ++n_defined[key]] = names_of(substr(text, at + 1)) # another program has its own
+            if (n_names > most && begun != exempt)
+                printf "%s:%d: a function of %d parameters, at most %d\n", FILENAME, begun, n_names, most
+        } else {
+            declared[++n_declared] = names_of(substr(text, at + 1))
+            declares[n_declared] = key
+            places[n_declared] = FILENAME ":" begun
+        }
+    }
+    function alike(a, b) { # of "t" and "task" one begins the other: clang-tidy takes them for one name
+        return index(a, b) == 1 || index(b, a) == 1 || a == substr(b, length(b) - length(a) + 1) ||
+               b == substr(a, length(a) - length(b) + 1)
+    }
+    function differ(one, other,    a, b, n, i) {
+        n = split(one, a, ", ")
+        if (n != split(other, b, ", ")) return 1
+        for (i = 1; i <= n; i++)
+            if (!alike(a[i], b[i])) return 1
+        return 0
+    }
+    FNR == 1 { text = ""; body = exempt = 0 }
+    /NOLINTNEXTLINE\(readability-function-size\)/ { exempt = FNR + 1 }
+    body && /^}/ {
+        if (FNR - body > lines) printf "%s:%d: a function of %d lines, at most %d\n", FILENAME, begun, FNR - body, lines
+        body = 0
+    }
+    body || /^#/ { next }
+    /^{/ {
+        if (text != "") take(1)
+        text = ""
+        body = FNR
+        next
+    }
+    text == "" && /^[A-Za-z_]/ { begun = FNR }
+    text != "" || /^[A-Za-z_]/ {
+        line = $0
+        gsub(/\/\*.*\*\/|\/\/.*/, "", line)
+        sub(/^[ \t]+/, " ", line)
+        text = text line
+        if (text ~ /;[ \t]*$/) take(0)
+        if (text ~ /[;{}][ \t]*$|^[A-Z0-9_]+\(.*\)[ \t]*$/) text = ""
+    }
+    function is_alike(i,    k) {
+        for (k = 1; k <= n_defined[declares[i]]; k++)
+            if (!differ(defined[declares[i], k], declared[i])) return 1
+        return k == 1
+    }
+    END {
+        for (i = 1; i <= n_declared; i++)
+            if (!is_alike(i))
+                printf "%s: its definition names the parameters %s\n", places[i], defined[declares[i], 1]
+    }
+    ' "$@"
+}
+
 static_rules() { # a backtrace, perf and grep name functions: which one is meant?
     local most=5
     # shellcheck disable=SC2016
@@ -336,6 +426,7 @@ breaches=$(
     header_rules "${headers[@]}"
     map_rules "${modules[@]}"
     root_rules "${root_files[@]}"
+    signature_rules "${c_files[@]}"
     static_rules "${code_files[@]}"
     prose_rules "${commented[@]}"
     mention_rules "${texts[@]}"

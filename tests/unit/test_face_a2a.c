@@ -522,7 +522,18 @@ static void test_times_of_rfc_3339_are_read(void **state)
                 {"2026-11-29T13:30:00.007+01:30", TS},
                 {"2026-11-29T08:00:00.007-04:00", TS},
                 {"2026-11-29T12:00:00Z", TS - 7}};
-    static const char *const bad[] = {"", "2026", "2026-11-29", "2026-11-29T12:00:00", "tomorrow"};
+    static const char *const bad[] = {"",
+                                      "2026",
+                                      "2026-11-29",
+                                      "2026-11-29T12:00:00",
+                                      "2026-11-29T12:00:00.",
+                                      "2026-11-29T12:00:00+0130",
+                                      "2026-11-29T12:00:00+01:30 or so",
+                                      "2026-11-29T12:00:00+-1:30",
+                                      " 2026-11-29T12:00:00Z",
+                                      "2026-11-29T 2:00:00Z",
+                                      "2026-11-29T12:00:00Z\n",
+                                      "tomorrow"};
     int64_t ms;
     for (size_t i = 0; i < countof(good); i++) {
         assert_true(a2a_time_read(str_of(good[i].text), &ms));

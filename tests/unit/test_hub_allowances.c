@@ -233,7 +233,7 @@ static void test_hub_owner_who_comes_back_is_asked_again(void **state)
     hub_close_slots(&k->hub, &anns);
     hub_leave(&k->hub, &anns);
     kit_settle(k);
-    hub_restore_slots(&k->hub, &anns, NULL, 1, "", kit_on_ready, &status);
+    hub_restore_slots(&k->hub, &anns, NULL, (struct tenure){1, ""}, kit_on_ready, &status);
     kit_settle(k);
     assert_int_equal(status, 0);
     c = client_new(k, "ann");

@@ -86,7 +86,7 @@ static unsigned go(struct kit *k)
 static void come_all(struct kit *k, const struct slots *slots, const struct slots *own)
 {
     int status = 1;
-    hub_restore_slots(&k->hub, slots, own, tenure++, "", kit_on_ready, &status);
+    hub_restore_slots(&k->hub, slots, own, (struct tenure){tenure++, ""}, kit_on_ready, &status);
     kit_settle(k);
     assert_int_equal(status, 0);
 }

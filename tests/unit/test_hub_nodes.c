@@ -67,7 +67,7 @@ static void restore_some(struct node *n)
     struct slots slots = slots_of(n->comes);
     memset(n->comes, 0, sizeof n->comes);
     n->restores = true;
-    hub_restore_slots(&n->kit.hub, &slots, NULL, number, "", nodes_on_restored, n);
+    hub_restore_slots(&n->kit.hub, &slots, NULL, (struct tenure){number, ""}, nodes_on_restored, n);
 }
 
 static void claim(struct node *n)

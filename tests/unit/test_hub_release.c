@@ -358,7 +358,7 @@ static void move_on(void)
         return;
     case RELEASED:
         w.stage = COMING;
-        hub_restore_slots(h, &w.slot, NULL, w.tenure++, "", on_come, NULL);
+        hub_restore_slots(h, &w.slot, NULL, (struct tenure){w.tenure++, ""}, on_come, NULL);
         return;
     case LEFT:
     case COMING: return;

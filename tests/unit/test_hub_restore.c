@@ -119,7 +119,7 @@ static void take_all_slots(struct kit *k, int64_t tenure, int *ret_status)
     struct slots all;
     slots_add_all(&all);
     *ret_status = 1;
-    hub_restore_slots(&k->hub, &all, NULL, tenure, "", kit_on_ready, ret_status);
+    hub_restore_slots(&k->hub, &all, NULL, (struct tenure){tenure, ""}, kit_on_ready, ret_status);
 }
 
 static void fail_reads(unsigned first, unsigned times, enum store_error error)
@@ -195,14 +195,14 @@ static void test_other_owners_are_served_meanwhile(void **state)
     open_next_home(k);
     slots_add(&bobs, slot_of(STR("bob")));
     slots_add(&anns, slot_of(STR("ann")));
-    hub_restore_slots(&k->hub, &bobs, NULL, 10, "", kit_on_ready, &status);
+    hub_restore_slots(&k->hub, &bobs, NULL, (struct tenure){10, ""}, kit_on_ready, &status);
     kit_settle(k);
     assert_int_equal(status, 0);
     struct client *bob = client_new(k, "bob");
     const char *task = client_start(bob, "b", "hi");
     status = 1;
     fail_reads(1, 1000000, STORE_IO);
-    hub_restore_slots(&k->hub, &anns, NULL, 11, "", kit_on_ready, &status);
+    hub_restore_slots(&k->hub, &anns, NULL, (struct tenure){11, ""}, kit_on_ready, &status);
     client_ask(bob, "resume", "b", task, "");
     for (int i = 0; i < 100; i++)
         kit_pass(k, 1000);
@@ -402,12 +402,12 @@ static void test_seals_that_the_store_refuses_leave_their_slots_closed(void **st
         leave_seals(k);
         slots_add(&bobs, slot_of(STR("bob")));
         slots_add(&anns, slot_of(STR("ann")));
-        hub_restore_slots(&k->hub, &bobs, NULL, 10, "", kit_on_ready, &status);
+        hub_restore_slots(&k->hub, &bobs, NULL, (struct tenure){10, ""}, kit_on_ready, &status);
         kit_settle(k);
         assert_int_equal(status, 0);
         status = 1;
         store_inline_fail_commits(k->inline_store, 1000000, errors[e]);
-        hub_restore_slots(&k->hub, &anns, NULL, 11, "", kit_on_ready, &status);
+        hub_restore_slots(&k->hub, &anns, NULL, (struct tenure){11, ""}, kit_on_ready, &status);
         pass_seconds(k, 100);
         assert_int_equal(status, errors[e]);
         store_inline_fail_commits(k->inline_store, 0, STORE_IO);

@@ -16,15 +16,30 @@ static struct str inside(struct str quoted)
 /* --- strings ---------------------------------------------------------------------------------- */
 
 /* Raw text between quotes, its value, and what a copy writes between quotes. */
+struct string {
+    const char *raw;
+    struct str value;
+    const char *copy;
+    bool plain;
+};
+
+static void assert_string(const struct string *s, enum js_flags flags)
+{
+    struct buf text = {0};
+    buf_putf(&text, json("'%s'"), s->raw);
+    assert_true(js_parse(&doc, text.bytes, text.len, flags));
+    assert_int_equal(js_type(&doc, 0), JS_STRING);
+    assert_int_equal(doc.nodes[0].plain, s->plain);
+    assert_span(js_raw(&doc, 0), s->raw, strlen(s->raw));
+    assert_span(value_of(0), s->value.p, s->value.n);
+    assert_span(inside(copy_of(0)), s->copy, strlen(s->copy));
+    buf_done(&text);
+}
+
 static void test_js_write_strings_are_decoded_and_normalised(void **state)
 {
     (void)state;
-    const struct {
-        const char *raw;
-        struct str value;
-        const char *copy;
-        bool plain;
-    } rows[] = {
+    const struct string rows[] = {
         {"", {"", 0}, "", true},
         {"abc", {"abc", 3}, "abc", true},
         {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
@@ -66,18 +81,8 @@ static void test_js_write_strings_are_decoded_and_normalised(void **state)
         {"\\ud83d\\\\ude00", {"\xef\xbf\xbd\\ude00", 9}, "\xef\xbf\xbd\\\\ude00", false},
     };
     for (size_t i = 0; i < countof(rows); i++) {
-        struct buf text = {0};
-        buf_putf(&text, json("'%s'"), rows[i].raw);
-        for (int mode = 0; mode < 2; mode++) {
-            assert_true(js_parse(&doc, text.bytes, text.len, mode ? JS_AGENT : JS_CLIENT));
-            assert_int_equal(js_type(&doc, 0), JS_STRING);
-            assert_int_equal(doc.nodes[0].plain, rows[i].plain);
-            assert_span(js_raw(&doc, 0), rows[i].raw, strlen(rows[i].raw));
-            assert_span(value_of(0), rows[i].value.p, rows[i].value.n);
-            struct str copy = copy_of(0);
-            assert_span(inside(copy), rows[i].copy, strlen(rows[i].copy));
-        }
-        buf_done(&text);
+        assert_string(&rows[i], JS_CLIENT);
+        assert_string(&rows[i], JS_AGENT);
     }
 }
 

@@ -193,7 +193,8 @@ static void test_trace_spans_are_otlp(void **state)
     (void)state;
     assert_true(traceparent_read(STR("00-" TRACE "-" SPAN "-01"), &c));
     spans_open(&out, STR("holdfast"), STR("a"), STR("0.1"));
-    span_begin(&w, &out, &c, NULL, STR("invoke_agent \"x\""), SPAN_SERVER, 1000, 2500);
+    span_begin(&w, &out,
+               &(struct span_head){&c, NULL, STR("invoke_agent \"x\""), SPAN_SERVER, 1000, 2500});
     span_text(&w, "gen_ai.agent.name", STR("x"));
     span_text(&w, "left.out", STR_NULL);
     span_int(&w, "gen_ai.usage.input_tokens", 12);
@@ -201,7 +202,7 @@ static void test_trace_spans_are_otlp(void **state)
     span_event(&w, 1300, "resumed", "attempt", STR("2"));
     span_end(&w, STR("cancelled"));
     buf_putc(&out, ',');
-    span_begin(&w, &out, &c, c.span_id, STR("t"), SPAN_INTERNAL, 3000, 2000);
+    span_begin(&w, &out, &(struct span_head){&c, c.span_id, STR("t"), SPAN_INTERNAL, 3000, 2000});
     span_end(&w, STR_NULL);
     spans_close(&out);
     buf_putc(&out, 0);
@@ -233,7 +234,7 @@ static void test_trace_events_of_a_span_are_bounded(void **state)
     struct buf out = {0};
     (void)state;
     assert_true(trace_of_task(STR("01ARZ3NDEKTSV4RRFFQ69G5FAV"), &c));
-    span_begin(&w, &out, &c, NULL, STR("t"), SPAN_INTERNAL, 1, 2);
+    span_begin(&w, &out, &(struct span_head){&c, NULL, STR("t"), SPAN_INTERNAL, 1, 2});
     for (int i = 0; i < MAX_TRACE_EVENTS + 7; i++)
         span_event(&w, i, "e", NULL, STR_NULL);
     span_end(&w, STR_NULL);
