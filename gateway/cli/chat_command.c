@@ -1,5 +1,6 @@
 /* Commands of a talk: the lines that begin with a slash. */
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "gateway/cli/chat_private.h"
@@ -36,6 +37,49 @@ void chat_command_put_agents(const struct chat *c, struct buf *out)
         buf_putf(out, "%s%.*s", is_first ? "" : ", ", (int)name.n, name.p);
 }
 
+/* --- the conversation ------------------------------------------------------------------------- */
+
+/* A null name: a new one.  What was asked about the one before counts no longer. */
+static void choose_conversation(struct chat *c, struct str conversation)
+{
+    free(c->conversation);
+    c->conversation = conversation.p ? xstrdup(conversation) : NULL;
+    c->n_chosen++;
+}
+
+/* A question about the chosen one; its number is the answer's id too. */
+static struct buf ask_about(const struct chat *c, const char *type)
+{
+    struct buf r = {0};
+    char id[16];
+    snprintf(id, sizeof id, "%u", c->n_chosen);
+    buf_putc(&r, '{');
+    js_put_field(&r, "type", str_of(type));
+    js_put_field(&r, "id", str_of(id));
+    js_put_field(&r, "conversation_id", str_of(c->conversation));
+    return r;
+}
+
+bool chat_command_still_wants(struct chat *c)
+{
+    char *id = chat_member(c, 0, "id");
+    bool wants = strtoul(id, NULL, 10) == c->n_chosen;
+    free(id);
+    return wants;
+}
+
+void chat_command_look_back(struct chat *c)
+{
+    struct buf r = ask_about(c, "history");
+    js_put_int(&r, "limit", SHOWN_MESSAGES);
+    chat_send(c, &r);
+    r = ask_about(c, "tasks");
+    js_put_field(&r, "status", STR("running"));
+    js_put_bool(&r, "turns", true);
+    js_put_int(&r, "limit", 1);
+    chat_send(c, &r);
+}
+
 /* --- what they do ----------------------------------------------------------------------------- */
 
 void chat_command_list(struct chat *c, int limit)
@@ -58,28 +102,13 @@ static void obey_resume(struct chat *c, const char *name)
         return;
     }
     chat_talk_forget(c);
-    free(c->conversation);
-    c->conversation = xstrdup((struct str){name, n});
+    choose_conversation(c, (struct str){name, n});
     if (slash) {
         c->task = xstrdup(str_of(slash + 1));
         chat_ask(c);
         return;
     }
     chat_command_look_back(c);
-}
-
-void chat_command_look_back(struct chat *c)
-{
-    struct buf r = chat_request("history");
-    js_put_field(&r, "conversation_id", str_of(c->conversation));
-    js_put_int(&r, "limit", SHOWN_MESSAGES);
-    chat_send(c, &r);
-    r = chat_request("tasks");
-    js_put_field(&r, "conversation_id", str_of(c->conversation));
-    js_put_field(&r, "status", STR("running"));
-    js_put_bool(&r, "turns", true);
-    js_put_int(&r, "limit", 1);
-    chat_send(c, &r);
 }
 
 static void obey_agent(struct chat *c, const char *name)
@@ -105,8 +134,7 @@ static void obey_agents(struct chat *c, const char *word)
 static void obey_new(struct chat *c, const char *word)
 {
     (void)word;
-    free(c->conversation);
-    c->conversation = NULL;
+    choose_conversation(c, STR_NULL);
     chat_show_aside(&c->show, "· a new conversation");
 }
 

@@ -399,7 +399,7 @@ static void show_row(struct chat *c, uint32_t row, bool is_task)
 /* A task that runs in the conversation in which a talk goes on: its answer is shown as it comes. */
 static void follow_newest(struct chat *c, uint32_t task)
 {
-    if (!task || c->state != CHAT_IDLE)
+    if (c->state != CHAT_IDLE)
         return;
     keep_member(c, task, "task_id", &c->task);
     chat_ask(c);
@@ -432,7 +432,8 @@ static void on_list(struct chat *c, const char *key)
              i = js_next(&c->doc, i))
             at[n++] = i;
     if (c->o->talks && is_task) {
-        follow_newest(c, n > 0 ? at[n - 1] : 0);
+        if (n > 0 && chat_command_still_wants(c))
+            follow_newest(c, at[n - 1]);
         return;
     }
     /* A page of tasks has its oldest first, one of conversations its newest: all show the
@@ -453,7 +454,7 @@ static void on_list(struct chat *c, const char *key)
 static void chat_on_history(struct chat *c)
 {
     uint32_t messages = js_get(&c->doc, 0, "messages");
-    if (!messages || js_type(&c->doc, messages) != JS_ARRAY)
+    if (!messages || js_type(&c->doc, messages) != JS_ARRAY || !chat_command_still_wants(c))
         return;
     if (js_first(&c->doc, messages) == js_end(&c->doc, messages))
         chat_show_aside(&c->show, "· it has no messages yet");

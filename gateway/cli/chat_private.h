@@ -57,6 +57,7 @@ struct chat {
     struct termios cooked;           /* the terminal's original mode */
     struct buf older_than;           /* --list: the id of the last row */
     unsigned n_waiting;
+    unsigned n_chosen; /* how often a command chose another conversation */
     unsigned attempts; /* since the last welcome */
     bool is_stored_token;
     bool is_stopping; /* a talk's answer was cancelled */
@@ -105,6 +106,8 @@ void chat_command_complete(struct chat *c);               /* the line at the pro
 void chat_command_list(struct chat *c, int limit);        /* asks for the newest conversations */
 /* Asks for the end of the conversation, and for the task that runs in it. */
 void chat_command_look_back(struct chat *c);
+/* Whether the line that is taken answers that for the conversation that is chosen now. */
+bool chat_command_still_wants(struct chat *c);
 /* True also where the gateway tells of no agents. */
 bool chat_command_has_agent(const struct chat *c, const char *wanted);
 void chat_command_put_agents(const struct chat *c, struct buf *out); /* "a, b" */

@@ -54,17 +54,18 @@ void download_not_found(struct exchange *x)
     http_api_fail(x, ERR_NOT_FOUND, NO_SUCH_FILE);
 }
 
-/* An answer that has begun is cut. */
+/* Bytes that are not there, or not all of them.  Anything else says nothing about the file: a store
+ * that is away or busy, or refuses to answer.  An answer that has begun is cut. */
 static void read_failed(struct http_file *own, int status)
 {
-    bool passes = status == STORE_IO || status == STORE_FULL;
-    log_event_limited(passes ? LEVEL_WARN : LEVEL_ERROR, "files", passes ? "unread" : "damaged",
+    bool damaged = status >= 0 || status == STORE_CORRUPT || status == STORE_NOT_FOUND;
+    log_event_limited(damaged ? LEVEL_ERROR : LEVEL_WARN, "files", damaged ? "damaged" : "unread",
                       LOG_TEXT("blob", own->blob), LOG_INT("status", status));
     if (own->x->sends)
         deadline_now(own->x->wsi);
     else
-        http_api_fail(own->x, passes ? ERR_OVERLOADED : ERR_INTERNAL,
-                      passes ? "the file cannot be read now" : "the file is damaged");
+        http_api_fail(own->x, damaged ? ERR_INTERNAL : ERR_OVERLOADED,
+                      damaged ? "the file is damaged" : "the file cannot be read now");
 }
 
 static void on_file_again(void *arg, int status, struct answer *answer)

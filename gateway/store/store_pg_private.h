@@ -496,8 +496,7 @@ struct pg_rescuer {
     atomic_bool is_over;
 };
 void pg_rescuer_turn(struct pg_rescuer *r, const struct store_view *view);
-void pg_rescuer_collect(struct pg_rescuer *r);            /* waits for it */
-int pg_rescue(struct pg_conn *conn, int64_t incarnation); /* STORE_NOT_FOUND: it was done already */
+void pg_rescuer_collect(struct pg_rescuer *r); /* waits for it */
 /* Ends an old backend of ours, which may still carry out a batch.  STORE_BUSY: it is there yet. */
 int pg_backend_end(struct store_pg *s, int pid);
 /* Whether the setting of replicated is kept by the server; conn->error says why not. */

@@ -391,6 +391,30 @@ def test_talk_in_a_conversation_shows_its_end_and_follows_what_runs_in_it(chat, 
         assert talk.end()[0] == 0
 
 
+def test_who_has_left_a_conversation_sees_and_follows_nothing_of_it(chat, gateway):
+    """The gateway answers for it when the next has been chosen."""
+    gate = gateway.path()
+    first = chat.talk(columns=400)
+    first.type(program({"token": "begun"}, {"wait": gate}) + "\n")
+    first.until_lines("begun", "…")
+    with chat.client() as client:
+        left = client.call("conversations")["conversations"][0]["conversation_id"]
+    second = chat.talk(columns=400)
+    second.type(f"/resume {left}\n/new\n")  # read at once
+    second.until_lines("· a new conversation", ">")
+    second.type("one\n")
+    second.until_lines(f"> /resume {left}", "> /new", "· a new conversation", "> one", "one", ">")
+    second.type(f"/resume {left}\n/resume c-2\n")
+    second.until_lines("> /resume c-2", "· it has no messages yet", ">")
+    second.type("two\n")
+    second.until_lines(f"> /resume {left}", "> /resume c-2", "· it has no messages yet", "> two", "two", ">")
+    go(gate)
+    first.until_lines("begun", ">")
+    for talk in (first, second):
+        talk.type("\x04")
+        assert talk.end()[0] == 0
+
+
 def test_slash_cancel_stops_the_answer_at_once(chat):
     talk = chat.talk(columns=400)
     talk.type(program({"token": "begun"}, {"hang": 1}) + "\n")

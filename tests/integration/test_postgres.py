@@ -2,6 +2,7 @@
 at a time).  The server is this file's own."""
 
 import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -282,6 +283,19 @@ def have_files(gateway, token, given):
     owner = file_store.Owner(gateway, token)
     return all(owner.ask("GET", f"{conversation}/files/{file_id}")[::2] == (200, body)
                for (conversation, file_id), body in given.items())
+
+
+def test_contents_that_the_server_refuses_are_not_called_damaged(server, folder):
+    """A table that is gone for a while, as when somebody restores it: the file is as it was given."""
+    with Gateway(config(server, folder, "refused")) as gateway:
+        owner, c, body = file_store.Owner(gateway), new_id(), os.urandom(100_000)
+        path = f"{c}/files/{owner.give(c, body)['file_id']}"
+        server.sql("ALTER TABLE file_chunks RENAME TO elsewhere", "refused")
+        status, _, answer = owner.ask("GET", path)
+        assert status == 503 and json.loads(answer)["error"]["code"] == "overloaded", answer
+        gateway.logged("event=unread")
+        server.sql("ALTER TABLE elsewhere RENAME TO file_chunks", "refused")
+        assert owner.ask("GET", path)[2] == body
 
 
 def test_import_brings_a_data_directory_over_and_back(server, folder):
