@@ -391,20 +391,20 @@ static void stop_here(struct exchange *x)
     http_api_ready(x, 200);
 }
 
-/* The name of a gateway in the body, which the caller frees; without a body "".  False: it was
- * malformed, and has been answered. */
+/* What a drain is about: "" without a body or a member, which is this gateway.  A slip stops none:
+ * false when it was something else, and has been answered. */
 static bool read_node(struct exchange *x, struct buf *ret)
 {
     struct js_doc doc = {0};
-    uint32_t node = 0;
     bool good = x->body.len == 0;
-    if (!good && js_parse(&doc, x->body.bytes, x->body.len, JS_CLIENT))
-        good = js_type(&doc, 0) == JS_OBJECT;
-    if (good && x->body.len > 0)
-        node = js_get(&doc, 0, "node");
-    good = good && (!node || js_type(&doc, node) == JS_STRING);
-    if (good && node)
-        js_value(&doc, node, ret);
+    if (!good && js_parse(&doc, x->body.bytes, x->body.len, JS_CLIENT) &&
+        js_type(&doc, 0) == JS_OBJECT) {
+        uint32_t node = js_get(&doc, 0, "node");
+        bool is_named = node && js_type(&doc, node) == JS_STRING;
+        if (is_named)
+            js_value(&doc, node, ret);
+        good = is_named ? ret->len > 0 : js_first(&doc, 0) >= js_end(&doc, 0);
+    }
     js_done(&doc);
     if (!good)
         http_api_fail(x, ERR_BAD_REQUEST, "\"node\" must name a gateway");

@@ -134,7 +134,8 @@ def test_a_silent_one_is_named_and_the_rest_is_shown(cluster):
 def test_drain_of_a_named_gateway(cluster):
     one, two, three = cluster.gateways.values()
     assert "no gateway of that name" in command(one, "drain-node", "four").stdout
-    assert Admin(one).ask("POST", "/v1/admin/drain", {"node": 4})[0] == 400
+    for slip in ({"node": 4}, {"node": ""}, {"nod": "two"}):
+        assert Admin(one).ask("POST", "/v1/admin/drain", slip)[0] == 400
     assert json.loads(command(one, "drain-node", "three").stdout) == {"type": "ok"}
     assert three.wait() == 0
     wait_until(lambda: set(named(Admin(one).good("GET", "/v1/admin/state"))) == {"one", "two"}, "two gateways")
