@@ -391,8 +391,8 @@ static void stop_here(struct exchange *x)
     http_api_ready(x, 200);
 }
 
-/* What a drain is about: "" without a body or a member, which is this gateway.  A slip stops none:
- * false when it was something else, and has been answered. */
+/* The gateway that a drain names: "" without a body or a member, which is this one.  A slip stops
+ * none: false when it was something else, and has been answered. */
 static bool read_node(struct exchange *x, struct buf *ret)
 {
     struct js_doc doc = {0};
