@@ -3,7 +3,7 @@
  * signs out is signed out in every tab: those that are open are told, those that are opened again look.
  */
 
-import { names, read, write } from "./kept";
+import { names, ofBrowser, ofTab, read, write } from "./kept";
 import { link } from "./rights";
 
 const TOKEN = "holdfast.token";
@@ -11,22 +11,24 @@ const SINCE = "holdfast.token.since"; // when it was pasted
 const OUT = "holdfast.signed-out."; // by user, when
 
 /** The token that came from another device, which this browser keeps; "" means none. */
-export const handedToken = () => read(localStorage, TOKEN);
+export const handedToken = () => read(ofBrowser, TOKEN);
 
 /** A token of this tab: that of a link, one that was pasted, or handed over; "" means none. */
-export const keptToken = (): string => link?.token || read(sessionStorage, TOKEN) || handedToken();
+export const keptToken = (): string => link?.token || read(ofTab, TOKEN) || handedToken();
 
-/** Uses this token from now on, in this tab. */
+/** Uses this token from now on, in this tab; what somebody else typed in it is not for its user. */
 export function keepToken(token: string) {
-  write(sessionStorage, TOKEN, token);
-  write(sessionStorage, SINCE, String(Date.now()));
+  const before = keptToken();
+  if (before !== "" && subjectOf(before) !== subjectOf(token)) forget();
+  write(ofTab, TOKEN, token);
+  write(ofTab, SINCE, String(Date.now()));
   location.reload();
 }
 
 /** Uses another device's token in this browser from now on. */
 export function keepHanded(token: string) {
-  write(sessionStorage, TOKEN, "");
-  write(localStorage, TOKEN, token);
+  write(ofTab, TOKEN, "");
+  write(ofBrowser, TOKEN, token);
   history.replaceState(null, "", location.pathname + location.search);
   location.reload();
 }
@@ -50,14 +52,14 @@ function markOf(user: string): string {
 
 /** Forgets all that this tab remembers, the token among it. */
 function forget() {
-  for (const name of names(sessionStorage, "holdfast.")) write(sessionStorage, name, "");
+  for (const name of names(ofTab, "holdfast.")) write(ofTab, name, "");
 }
 
 /** Forgets this user in this tab, and has the others do it. */
 export function forgetEverywhere(user: string) {
   forget();
-  if (subjectOf(handedToken()) === user) write(localStorage, TOKEN, "");
-  write(localStorage, markOf(user), String(Date.now()));
+  if (subjectOf(handedToken()) === user) write(ofBrowser, TOKEN, "");
+  write(ofBrowser, markOf(user), String(Date.now()));
 }
 
 /** Calls back when another tab signs this user out. */
@@ -71,8 +73,8 @@ export function onSignOut(user: () => string, told: () => void) {
 
 /** A tab that was closed, or asleep, while its user signed out is opened again. */
 function lookBack() {
-  const token = read(sessionStorage, TOKEN);
+  const token = read(ofTab, TOKEN);
   if (token === "") return;
-  if (Number(read(localStorage, markOf(subjectOf(token)))) > Number(read(sessionStorage, SINCE))) forget();
+  if (Number(read(ofBrowser, markOf(subjectOf(token)))) > Number(read(ofTab, SINCE))) forget();
 }
 if (!link) lookBack();
