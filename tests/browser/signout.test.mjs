@@ -57,7 +57,7 @@ scene("who signs out is signed out in all tabs, and nothing that was written sta
   await first.waitForText(": 1 message among it", "#sign-out-dialog strong");
   await first.page.click("#sign-out-dialog button:text-is('Sign out')");
   // Each leaves for the page as it is for somebody new, which cannot be had yet.
-  for (const { page } of [first, second]) await page.waitForURL(/^chrome-error:/);
+  for (const { page } of [first, second]) await page.waitForFunction(() => location.protocol === "chrome-error:");
   await its.network.restore();
   for (const chat of [first, second]) {
     await chat.page.goto(`http://127.0.0.1:${its.network.port}/`);
@@ -138,4 +138,24 @@ scene("who came by a cookie signs out where the operator says, and a guest has n
   for (const chat of [first, second]) await chat.page.waitForSelector("#left");
   await second.page.goto(`http://127.0.0.1:${its.network.port}/`);
   await second.waitForText("Sign in is needed", "#sign-in h2");
+});
+
+scene("who comes by another cookie sees nothing of what the one before typed", async (its) => {
+  await its.reconfigure({ auth: { ...(await authWith(its.gateway.folder)), cookie: "session" } });
+  const profile = await its.profile();
+  const cookie = (name) => profile.addCookies([{ name: "session", value: tokenOf(name), domain: "127.0.0.1", path: "/", httpOnly: true }]);
+  await cookie("ada");
+  const chat = await its.chat({ profile });
+  await chat.waitForState("live");
+  await chat.page.fill("#message", asked);
+  await chat.page.reload();
+  await chat.waitForState("live");
+  assert.equal(await chat.page.inputValue("#message"), asked);
+  await cookie("bob");
+  await its.network.cut();
+  await chat.waitForState("waiting", "offline");
+  await its.network.restore();
+  await chat.page.waitForFunction(() => document.querySelector("#message")?.value === "");
+  await chat.waitForState("live");
+  assert.ok(!JSON.stringify(await chat.page.evaluate(() => ({ ...sessionStorage }))).includes(asked));
 });

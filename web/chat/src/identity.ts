@@ -8,6 +8,7 @@ import { link } from "./rights";
 
 const TOKEN = "holdfast.token";
 const SINCE = "holdfast.token.since"; // when it was pasted
+const OWNER = "holdfast.owner"; // who was welcomed last
 const OUT = "holdfast.signed-out."; // by user, when
 
 /** The token that came from another device, which this browser keeps; "" means none. */
@@ -50,9 +51,20 @@ function markOf(user: string): string {
   return OUT + (hash >>> 0).toString(36);
 }
 
-/** Forgets all that this tab remembers, the token among it. */
-function forget() {
-  for (const name of names(ofTab, "holdfast.")) write(ofTab, name, "");
+/** Forgets all that this tab remembers, the token among it, but for these. */
+function forget(...but: string[]) {
+  for (const name of names(ofTab, "holdfast.")) if (!but.includes(name)) write(ofTab, name, "");
+}
+
+const isGuest = (owner: string) => owner.startsWith("guest-");
+
+/** True when the tab was somebody else's, by a cookie perhaps: it has forgotten what that one typed. */
+export function changesHands(owner: string): boolean {
+  const before = read(ofTab, OWNER);
+  const isOther = before !== "" && before !== owner && !(isGuest(before) && isGuest(owner));
+  if (isOther) forget(TOKEN, SINCE);
+  write(ofTab, OWNER, owner);
+  return isOther;
 }
 
 /** Forgets this user in this tab, and has the others do it. */

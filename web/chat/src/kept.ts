@@ -11,7 +11,7 @@ function allowed(storage: () => Storage): Storage | null {
   }
 }
 
-/** What this tab remembers, and what the browser does. */
+/** The tab's memory, and the browser's. */
 export const ofTab = allowed(() => sessionStorage);
 export const ofBrowser = allowed(() => localStorage);
 
