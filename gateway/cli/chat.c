@@ -12,6 +12,7 @@
  * once. */
 #include "gateway/cli/chat.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -244,15 +245,21 @@ static void on_signal(uv_signal_t *signal, int signum)
     chat_finish(c, 1);
 }
 
-/* Ctrl-Z: the shell gets the terminal as it was, and a line of its own. */
+/* Ctrl-Z: the shell gets the terminal as it was, and a line of its own.  The system's own way of
+ * stopping spares a talk that no shell could continue, such as the only program of a terminal. */
 static void chat_on_stop(uv_signal_t *signal, int signum)
 {
     struct chat *c = signal->data;
-    (void)signum;
+    const struct sigaction as_usual = {.sa_handler = SIG_DFL};
+    struct sigaction ours;
     chat_talk_cooked(c);
     if (c->show.out_is_terminal)
         chat_show_end(&c->show);
-    (void)raise(SIGSTOP);
+    if (sigaction(signum, &as_usual, &ours) < 0)
+        return;
+    (void)raise(signum);
+    (void)sigaction(signum, &ours, NULL);
+    chat_talk_again(c); /* a shell that continues it sends SIGCONT; nobody else does */
 }
 
 static void chat_on_terminal(uv_signal_t *signal, int signum)
@@ -277,6 +284,17 @@ static void chat_watch(struct chat *c, uv_signal_t *signal, int number, uv_signa
     uv_signal_start(signal, on_it, number);
 }
 
+/* libuv makes the terminal non-blocking, for all programs that have it: those that come after would
+ * fail to read, and what it cannot take at once would be lost. */
+static void chat_watch_keyboard(struct chat *c)
+{
+    int flags = isatty(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_GETFL) : -1;
+    if (flags < 0 || uv_poll_init(&c->loop, &c->keyboard, STDIN_FILENO) != 0)
+        return;
+    c->keyboard.data = c;
+    (void)fcntl(STDIN_FILENO, F_SETFL, flags & ~O_NONBLOCK);
+}
+
 static void chat_start(struct chat *c)
 {
     uv_timer_init(&c->loop, &c->again);
@@ -288,8 +306,7 @@ static void chat_start(struct chat *c)
     chat_watch(c, &c->sigtstp, SIGTSTP, chat_on_stop);
     chat_watch(c, &c->sigcont, SIGCONT, chat_on_terminal);
     chat_watch(c, &c->sigwinch, SIGWINCH, chat_on_terminal);
-    if (isatty(STDIN_FILENO) && uv_poll_init(&c->loop, &c->keyboard, STDIN_FILENO) == 0)
-        c->keyboard.data = c;
+    chat_watch_keyboard(c);
     if (c->o->token) {
         c->token = xstrdup(str_of(c->o->token));
     } else {

@@ -465,3 +465,19 @@ const faultsOf = (page) =>
       nodes.map(({ target, failureSummary }) => `${id}: ${target} ${failureSummary}`),
     );
   });
+
+scene("a page that may store nothing works all the same", async (its) => {
+  const prepare = (page) =>
+    page.addInitScript(() => {
+      const denied = { get: () => { throw new DOMException("denied", "SecurityError"); } };
+      for (const name of ["localStorage", "sessionStorage", "indexedDB"]) Object.defineProperty(window, name, denied);
+    });
+  const chat = await its.chat({ prepare });
+  await chat.waitForState("live");
+  await chat.page.click(".look");
+  await chat.ask("hello");
+  const puppet = await its.stage.puppet();
+  puppet.say("hello");
+  puppet.exit();
+  await chat.waitForStatus("completed");
+});

@@ -104,6 +104,26 @@ scene("a tab that is opened again after its user has signed out is signed out", 
   await again.waitForState("live");
 });
 
+scene("who signs in where somebody else's token has ended sees nothing of what that one typed", async (its) => {
+  await its.reconfigure({ auth: await authWith(its.gateway.folder) });
+  const profile = await its.profile();
+  const chat = await tabOf(its, profile, "ada");
+  const signIn = async (name) => {
+    await chat.page.evaluate(() => sessionStorage.setItem("holdfast.token", `${sessionStorage.getItem("holdfast.token")}x`));
+    await chat.page.reload(); // with a token that is good no more
+    await chat.waitForText("This token is not good", "#sign-in h2");
+    await chat.page.fill("#sign-in input", tokenOf(name));
+    await chat.page.press("#sign-in input", "Enter");
+    await chat.waitForState("live");
+  };
+  await chat.page.fill("#message", asked);
+  await signIn("ada");
+  assert.equal(await chat.page.inputValue("#message"), asked);
+  await signIn("bob");
+  assert.equal(await chat.page.inputValue("#message"), "");
+  assert.ok(!JSON.stringify(await chat.page.evaluate(() => ({ ...sessionStorage }))).includes(asked));
+});
+
 scene("who came by a cookie signs out where the operator says, and a guest has nothing to sign out of", async (its) => {
   const guest = await its.chat();
   await guest.waitForState("live");
@@ -121,4 +141,24 @@ scene("who came by a cookie signs out where the operator says, and a guest has n
   for (const chat of [first, second]) await chat.page.waitForSelector("#left");
   await second.page.goto(`http://127.0.0.1:${its.network.port}/`);
   await second.waitForText("Sign in is needed", "#sign-in h2");
+});
+
+scene("who comes by another cookie sees nothing of what the one before typed", async (its) => {
+  await its.reconfigure({ auth: { ...(await authWith(its.gateway.folder)), cookie: "session" } });
+  const profile = await its.profile();
+  const cookie = (name) => profile.addCookies([{ name: "session", value: tokenOf(name), domain: "127.0.0.1", path: "/", httpOnly: true }]);
+  await cookie("ada");
+  const chat = await its.chat({ profile });
+  await chat.waitForState("live");
+  await chat.page.fill("#message", asked);
+  await chat.page.reload();
+  await chat.waitForState("live");
+  assert.equal(await chat.page.inputValue("#message"), asked);
+  await cookie("bob");
+  await its.network.cut();
+  await chat.waitForState("waiting", "offline");
+  await its.network.restore();
+  await chat.page.waitForFunction(() => document.querySelector("#message")?.value === "");
+  await chat.waitForState("live");
+  assert.ok(!JSON.stringify(await chat.page.evaluate(() => ({ ...sessionStorage }))).includes(asked));
 });

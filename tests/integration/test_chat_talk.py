@@ -503,6 +503,19 @@ def test_terminal_is_given_back_as_it_was(chat):
         assert out.rindex("\x1b[?2004l") > out.rindex("\x1b[?2004h")
 
 
+def test_programs_that_have_the_terminal_next_can_read_it(chat):
+    for question in ((), ("hello",)):
+        command = Screen("chat", chat.url, *question, environ=chat.environ, within=("bash", "-c", '"$@" && echo left && exec cat', "-"))
+        if not question:
+            command.until_lines(HINT, ">")
+            command.type("\x04")
+        command.until_line("left")
+        command.type("typed\n")
+        command.until_lines("typed", "typed")
+        command.type("\x04")
+        assert command.end()[0] == 0
+
+
 def test_stopped_and_continued_talk_takes_the_terminal_again(chat):
     talk = chat.talk()
     talk.type("be")
@@ -520,24 +533,36 @@ def test_stopped_and_continued_talk_takes_the_terminal_again(chat):
     assert talk.end()[0] == 0
 
 
+# A shell with jobs: it says when the talk has stopped, and continues it after a line.
+SHELL = ("bash", "-mc", 'tty=$(stty -g); "$@"; echo "stopped: $?, $([ "$tty" = "$(stty -g)" ] && echo as it was)"; read -r; fg >/dev/null', "-")
+
+
 def test_ctrl_z_gives_the_terminal_back_until_the_talk_goes_on(chat, gateway):
     gate = gateway.path()
-    talk = chat.talk(columns=400)
-    fresh = pty.openpty()
+    talk = chat.talk(columns=400, within=SHELL)
     talk.type(program({"token": "begun"}, {"wait": gate}, {"token": "more"}) + "\n")
     talk.until_lines("begun", "…")
-    os.kill(talk.process.pid, signal.SIGTSTP)
-    os.waitid(os.P_PID, talk.process.pid, os.WSTOPPED | os.WNOWAIT)
-    assert termios.tcgetattr(talk.keyboard)[3] == termios.tcgetattr(fresh[1])[3]
-    talk.until_lines("begun")
-    assert talk.cursor() == 0 and talk.seen["out"].rindex(b"\x1b[?2004l") > talk.seen["out"].rindex(b"\x1b[?2004h")
-    for end in fresh:
-        os.close(end)
+    talk.type("\x1a")
+    talk.until_line(f"stopped: {128 + signal.SIGTSTP}, as it was")
+    assert "begun" in talk.lines()
+    assert talk.seen["out"].rindex(b"\x1b[?2004l") > talk.seen["out"].rindex(b"\x1b[?2004h")
     go(gate)
-    talk.process.send_signal(signal.SIGCONT)
-    talk.until_lines("begun", "more", ">")
+    talk.type("\n")
+    talk.until_line("more")
+    talk.until_lines("more", ">")
     talk.type("next\n")
     talk.until_lines("> next", "next", ">")
+    talk.type("\x04")
+    assert talk.end()[0] == 0
+
+
+def test_ctrl_z_does_not_stop_a_talk_that_no_shell_would_continue(chat):
+    talk = chat.talk()  # the only program of its terminal, as in a container
+    talk.type("be")
+    talk.until_lines("> be")  # Ctrl-Z takes with it what nobody has read yet
+    talk.type("\x1a")
+    talk.type("gin\n")
+    talk.until_lines("> begin", "begin", ">")
     talk.type("\x04")
     assert talk.end()[0] == 0
 

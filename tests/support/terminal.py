@@ -22,9 +22,10 @@ def own_terminal():
 
 
 class Command:
-    """One run of holdfast, whose output is read as it arrives.  terminal: all three are one pty."""
+    """One run of holdfast, whose output is read as it arrives.  terminal: all three are one pty.  within: words of a
+    program that runs it, such as a shell; without one nobody could continue it on that terminal."""
 
-    def __init__(self, *arguments, environ, terminal=False, stdin=None):
+    def __init__(self, *arguments, environ, terminal=False, stdin=None, within=()):
         self.seen = {"out": b"", "err": b""}
         if terminal:
             master, slave = pty.openpty()
@@ -36,7 +37,7 @@ class Command:
             self.ends = {out: "out", err: "err"}
             streams = {"stdin": subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
                        "stdout": out_end, "stderr": err_end}
-        self.process = subprocess.Popen([BINARY, *arguments], env=environ, start_new_session=True,
+        self.process = subprocess.Popen([*within, BINARY, *arguments], env=environ, start_new_session=True,
                                         preexec_fn=own_terminal if terminal else None, **streams)
         for end in {streams["stdout"], streams["stderr"]}:
             os.close(end)
@@ -94,8 +95,8 @@ def lines_of(screen):
 class Screen(Command):
     """One run of holdfast on a terminal, of which a person sees the screen: columns wide, rows high."""
 
-    def __init__(self, *arguments, environ, columns=80, rows=24):
-        super().__init__(*arguments, environ=environ, terminal=True)
+    def __init__(self, *arguments, environ, columns=80, rows=24, within=()):
+        super().__init__(*arguments, environ=environ, terminal=True, within=within)
         self.shown = pyte.HistoryScreen(columns, rows, history=10000)
         self.stream = pyte.ByteStream(self.shown)
         self.n_fed = 0

@@ -24,7 +24,7 @@ import { inOrder, Side } from "./parts/Side";
 import { SignIn } from "./parts/SignIn";
 import { Thread } from "./parts/Thread";
 import { inTray, Tray, useFresh } from "./parts/Tray";
-import { read, write as keep } from "./kept";
+import { ofTab, read, write as keep } from "./kept";
 import { usePage } from "./page";
 import { SignedOut, WhyNot } from "./parts/WhyNot";
 import { goTo, useConversationId } from "./route";
@@ -34,9 +34,9 @@ const NEW = "holdfast.new";
 
 /** A new one; after a reload the one whose files stand at the field. */
 function newConversation(): Conversation {
-  const kept = read(sessionStorage, NEW);
+  const kept = read(ofTab, NEW);
   const conversation = gateway.conversation(kept && hasFiles(kept) ? kept : undefined);
-  keep(sessionStorage, NEW, conversation.id);
+  keep(ofTab, NEW, conversation.id);
   return conversation;
 }
 

@@ -3,17 +3,17 @@
 import { useSyncExternalStore } from "react";
 import { gateway } from "./gateway";
 import { Observable } from "./inspector/changing";
-import { read, write } from "./kept";
+import { ofTab, read, write } from "./kept";
 import { useWatched } from "./watch";
 
 const KEPT = "holdfast.agent";
 
 class Choice extends Observable {
-  name = read(sessionStorage, KEPT);
+  name = read(ofTab, KEPT);
 
   choose = (name: string) => {
     this.name = name;
-    write(sessionStorage, KEPT, name);
+    write(ofTab, KEPT, name);
     this.changed();
   };
 }

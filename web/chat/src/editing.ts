@@ -6,7 +6,7 @@
 import type { Conversation, Turn } from "@holdfast/client";
 import { messagesOf } from "@holdfast/client/branches";
 import { Observable } from "./inspector/changing";
-import { read, write } from "./kept";
+import { ofTab, read, write } from "./kept";
 import { may } from "./rights";
 
 export const canEdit = (conversation: Conversation, turn: Turn): boolean =>
@@ -28,10 +28,10 @@ class Editing extends Observable {
   }
 
   /** The text that was typed for this turn and not asked; "" means none. */
-  draftOf = (key: string): string => read(sessionStorage, nameOf(key));
+  draftOf = (key: string): string => read(ofTab, nameOf(key));
 
   keepDraft(key: string, text: string) {
-    write(sessionStorage, nameOf(key), text);
+    write(ofTab, nameOf(key), text);
   }
 
   /** It is cancelled: what was typed is wanted no more. */

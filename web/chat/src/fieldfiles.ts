@@ -4,7 +4,7 @@
  */
 
 import { IndexedStore, type FilePart } from "@holdfast/client";
-import { read, write } from "./kept";
+import { ofTab, read, write } from "./kept";
 
 export interface FieldFile {
   key: string;
@@ -31,7 +31,7 @@ void sweep().catch(() => {});
 
 function keysOf(conversationId: string): string[] {
   try {
-    return JSON.parse(read(sessionStorage, nameOf(conversationId)));
+    return JSON.parse(read(ofTab, nameOf(conversationId)));
   } catch {
     return [];
   }
@@ -47,7 +47,7 @@ export async function load(conversationId: string): Promise<FieldFile[]> {
 
 export function keep(conversationId: string, { key, name, type, size, file, part }: FieldFile) {
   const keys = keysOf(conversationId);
-  if (!keys.includes(key)) write(sessionStorage, nameOf(conversationId), JSON.stringify([...keys, key]));
+  if (!keys.includes(key)) write(ofTab, nameOf(conversationId), JSON.stringify([...keys, key]));
   void store.put(key, { key, name, type, size, file, part, at: Date.now() }).catch(() => {}); // or a reload loses it
 }
 
@@ -58,6 +58,6 @@ export async function forget() {
 
 export function drop(conversationId: string, dropped: readonly string[]) {
   const keys = keysOf(conversationId).filter((key) => !dropped.includes(key));
-  write(sessionStorage, nameOf(conversationId), keys.length > 0 ? JSON.stringify(keys) : "");
+  write(ofTab, nameOf(conversationId), keys.length > 0 ? JSON.stringify(keys) : "");
   for (const key of dropped) void store.put(key, undefined).catch(() => {});
 }

@@ -3,30 +3,33 @@
  * signs out is signed out in every tab: those that are open are told, those that are opened again look.
  */
 
-import { names, read, write } from "./kept";
+import { names, ofBrowser, ofTab, read, write } from "./kept";
 import { link } from "./rights";
 
 const TOKEN = "holdfast.token";
 const SINCE = "holdfast.token.since"; // when it was pasted
+const OWNER = "holdfast.owner"; // who was welcomed last
 const OUT = "holdfast.signed-out."; // by user, when
 
 /** The token that came from another device, which this browser keeps; "" means none. */
-export const handedToken = () => read(localStorage, TOKEN);
+export const handedToken = () => read(ofBrowser, TOKEN);
 
 /** A token of this tab: that of a link, one that was pasted, or handed over; "" means none. */
-export const keptToken = (): string => link?.token || read(sessionStorage, TOKEN) || handedToken();
+export const keptToken = (): string => link?.token || read(ofTab, TOKEN) || handedToken();
 
-/** Uses this token from now on, in this tab. */
+/** Uses this token from now on, in this tab; what somebody else typed in it is not for its user. */
 export function keepToken(token: string) {
-  write(sessionStorage, TOKEN, token);
-  write(sessionStorage, SINCE, String(Date.now()));
+  const before = keptToken();
+  if (before !== "" && subjectOf(before) !== subjectOf(token)) forget();
+  write(ofTab, TOKEN, token);
+  write(ofTab, SINCE, String(Date.now()));
   location.reload();
 }
 
 /** Uses another device's token in this browser from now on. */
 export function keepHanded(token: string) {
-  write(sessionStorage, TOKEN, "");
-  write(localStorage, TOKEN, token);
+  write(ofTab, TOKEN, "");
+  write(ofBrowser, TOKEN, token);
   history.replaceState(null, "", location.pathname + location.search);
   location.reload();
 }
@@ -48,16 +51,27 @@ function markOf(user: string): string {
   return OUT + (hash >>> 0).toString(36);
 }
 
-/** Forgets all that this tab remembers, the token among it. */
-function forget() {
-  for (const name of names(sessionStorage, "holdfast.")) write(sessionStorage, name, "");
+/** Forgets all that this tab remembers, the token among it, but for these. */
+function forget(...but: string[]) {
+  for (const name of names(ofTab, "holdfast.")) if (!but.includes(name)) write(ofTab, name, "");
+}
+
+const isGuest = (owner: string) => owner.startsWith("guest-");
+
+/** True when the tab was somebody else's, by a cookie perhaps: it has forgotten what that one typed. */
+export function changesHands(owner: string): boolean {
+  const before = read(ofTab, OWNER);
+  const isOther = before !== "" && before !== owner && !(isGuest(before) && isGuest(owner));
+  if (isOther) forget(TOKEN, SINCE);
+  write(ofTab, OWNER, owner);
+  return isOther;
 }
 
 /** Forgets this user in this tab, and has the others do it. */
 export function forgetEverywhere(user: string) {
   forget();
-  if (subjectOf(handedToken()) === user) write(localStorage, TOKEN, "");
-  write(localStorage, markOf(user), String(Date.now()));
+  if (subjectOf(handedToken()) === user) write(ofBrowser, TOKEN, "");
+  write(ofBrowser, markOf(user), String(Date.now()));
 }
 
 /** Calls back when another tab signs this user out. */
@@ -71,8 +85,8 @@ export function onSignOut(user: () => string, told: () => void) {
 
 /** A tab that was closed, or asleep, while its user signed out is opened again. */
 function lookBack() {
-  const token = read(sessionStorage, TOKEN);
+  const token = read(ofTab, TOKEN);
   if (token === "") return;
-  if (Number(read(localStorage, markOf(subjectOf(token)))) > Number(read(sessionStorage, SINCE))) forget();
+  if (Number(read(ofBrowser, markOf(subjectOf(token)))) > Number(read(ofTab, SINCE))) forget();
 }
 if (!link) lookBack();

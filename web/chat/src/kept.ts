@@ -2,36 +2,41 @@
 
 import { useCallback, useState } from "react";
 
-/** "" means none. */
-export function read(storage: Storage, name: string): string {
+/** Null where the browser forbids it: then the name alone throws. */
+function allowed(storage: () => Storage): Storage | null {
   try {
-    return storage.getItem(name) ?? "";
+    return storage();
   } catch {
-    return ""; // storage is forbidden
+    return null;
   }
 }
 
+/** The tab's memory, and the browser's. */
+export const ofTab = allowed(() => sessionStorage);
+export const ofBrowser = allowed(() => localStorage);
+
+/** "" means none. */
+export function read(storage: Storage | null, name: string): string {
+  return storage?.getItem(name) ?? "";
+}
+
 /** "" removes it. */
-export function write(storage: Storage, name: string, value: string) {
+export function write(storage: Storage | null, name: string, value: string) {
   try {
-    if (value === "") storage.removeItem(name);
-    else storage.setItem(name, value);
+    if (value === "") storage?.removeItem(name);
+    else storage?.setItem(name, value);
   } catch {
-    // Storage is full or forbidden, so it is not remembered.
+    // Storage is full, so it is not remembered.
   }
 }
 
 /** Those that begin with this. */
-export function names(storage: Storage, prefix: string): string[] {
-  try {
-    return Object.keys(storage).filter((name) => name.startsWith(prefix));
-  } catch {
-    return [];
-  }
+export function names(storage: Storage | null, prefix: string): string[] {
+  return Object.keys(storage ?? {}).filter((name) => name.startsWith(prefix));
 }
 
 /** A text that survives a reload; "" means none. */
-export function useKept(name: string, storage: Storage = localStorage) {
+export function useKept(name: string, storage = ofBrowser) {
   const [kept, setKept] = useState(() => ({ name, value: read(storage, name) }));
   const value = kept.name === name ? kept.value : read(storage, name);
   const set = useCallback(

@@ -6,7 +6,7 @@
 import { IndexedStore } from "@holdfast/client";
 import { forget as forgetFiles } from "./fieldfiles";
 import { gateway, home, place, user } from "./gateway";
-import { forgetEverywhere, onSignOut } from "./identity";
+import { changesHands, forgetEverywhere, onSignOut } from "./identity";
 import { signOutAddress } from "./page";
 import { link } from "./rights";
 
@@ -45,6 +45,13 @@ export async function signOut() {
 }
 
 if (!link) {
+  let known: string | null = null;
+  gateway.subscribe(() => {
+    const { owner } = gateway;
+    if (!owner || owner === known) return;
+    known = owner;
+    if (changesHands(owner)) location.reload();
+  });
   onSignOut(who, () => {
     gateway.close();
     void leave();

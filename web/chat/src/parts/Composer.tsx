@@ -9,7 +9,7 @@ import TextareaAutosize from "react-textarea-autosize";
 import { choice, useAgent } from "../agent";
 import { messageOf, type Attachments } from "../files";
 import { gateway } from "../gateway";
-import { useKept } from "../kept";
+import { ofTab, useKept } from "../kept";
 import { isComposing } from "../keyboard";
 import { askToNotify } from "../notify";
 import { useWatched } from "../watch";
@@ -62,7 +62,7 @@ function roomFor(text: string, files: number): { used: number; most: number } {
 export const Composer = forwardRef<Field, Props>(({ name, attachments, running, ask, stop, later, recall }, handle) => {
   const { agents } = useWatched(gateway);
   const { items, parts, isBusy } = useWatched(attachments);
-  const [draft, setDraft] = useKept(`holdfast.draft.${name}`, sessionStorage);
+  const [draft, setDraft] = useKept(`holdfast.draft.${name}`, ofTab);
   const agent = useAgent()?.name;
   const [background, setBackground] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
