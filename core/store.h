@@ -106,6 +106,7 @@ int64_t file_record_cost(const struct file_record *file);
 
 struct query {
     enum query_kind kind;
+    enum task_status status;
     /* The owners of these slots, in queries of all owners; NULL: all.  SQLite's has one node, which
      * has all slots, and ignores it. */
     const struct slots *slots;
@@ -116,10 +117,9 @@ struct query {
     bool has_status;
     bool live;                   /* QUERY_OWNED: only those that have not ended */
     bool turns;                  /* QUERY_TASKS: only those of type chat and notice */
+    bool siblings;               /* QUERY_PATH: of each message, at most MAX_SIBLINGS, the newest */
     unsigned flags_asked, flags; /* QUERY_CONVERSATIONS: only those whose flags, of those that are
                                   * asked for, are these */
-    bool siblings;               /* QUERY_PATH: of each message, at most MAX_SIBLINGS, the newest */
-    enum task_status status;
     uint32_t limit;
     size_t max_bytes;
 };

@@ -294,13 +294,13 @@ static void test_keep_lock_is_seen(void **state)
 static void (*meanwhile)(void);
 static bool is_after; /* the question, not before it */
 
-int flock(int fd, int how)
+int flock(int fd, int operation)
 {
     void (*now)(void) = meanwhile;
     meanwhile = NULL;
     if (now && !is_after)
         now();
-    int result = (int)syscall(SYS_flock, fd, how);
+    int result = (int)syscall(SYS_flock, fd, operation);
     int error = errno;
     if (now && is_after)
         now();

@@ -174,7 +174,7 @@ static void test_lost_run_goes_on_elsewhere_only_if_nothing_came(void **state)
     join_and_settle(&one, "i", 4, "");
     for (int i = 0; i < 3; i++)
         snprintf(ids[i], sizeof ids[i], "%s", ask(ann, i == 2 ? "first" : "second"));
-    for (const char *line; *(line = end_next(&one)) != 0;)
+    while (*end_next(&one))
         ;
     char ack[128];
     snprintf(ack, sizeof ack, json("{'type':'ack','run':'%s','n':1}"), ids[0]);

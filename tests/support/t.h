@@ -82,6 +82,7 @@ static inline uint64_t t_random(uint64_t *state)
 
 static inline size_t t_below(uint64_t *state, size_t n)
 {
+    ASSERT(n > 0);
     return (size_t)(t_random(state) % n);
 }
 

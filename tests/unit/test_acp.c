@@ -293,9 +293,9 @@ static void test_acp_refuses_what_it_does_not_serve(void **state)
     expect(&acp.out, "");
 }
 
-#define FOREIGN                                                                                         \
-    "{\"method\":\"session/update\",\"params\":{\"sessionId\":\"other\",\"update\":{\"sessionUpdate\":" \
-    "\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"x\"}}}}"
+static const char foreign[] =
+    "{\"method\":\"session/update\",\"params\":{\"sessionId\":\"other\",\"update\":{\"sessionUpdate\":"
+    "\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"x\"}}}}";
 
 static void test_acp_answers_to_nothing_are_passed_over(void **state)
 {
@@ -311,7 +311,7 @@ static void test_acp_answers_to_nothing_are_passed_over(void **state)
         "{\"id\":\"3\",\"result\":{\"stopReason\":\"end_turn\"}}",
         "{\"id\":null,\"error\":{\"code\":-32700,\"message\":\"Parse error\"}}",
         "{\"id\":2,\"result\":{\"sessionId\":\"other\"}}",
-        FOREIGN};
+        foreign};
     begin_turn();
     for (size_t i = 0; i < countof(lines); i++)
         take(lines[i]);

@@ -17,6 +17,8 @@ static struct rights *read_claim(const char *text)
 static void test_rights_that_are_not_understood_are_none(void **state)
 {
     (void)state;
+    static const char of_two[] =
+        "{'conversations':[{'prefix':'c','task_id':'" TID "','rights':['read']}]}";
     static const char *const rows[] = {
         "'c'",
         "[]",
@@ -33,7 +35,7 @@ static void test_rights_that_are_not_understood_are_none(void **state)
         "{'conversations':[{'id':'c','rights':['Read']}]}",
         "{'conversations':[{'id':'c','prefix':'c','rights':['read']}]}",
         "{'conversations':[{'id':'c','rights':['read'],'until':1}]}",
-        "{'conversations':[{'prefix':'c','task_id':'" TID "','rights':['read']}]}",
+        of_two,
         "{'conversations':[{'id':'c','task_id':'','rights':['read']}]}",
     };
     for (size_t i = 0; i < countof(rows); i++)
