@@ -429,8 +429,8 @@ void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg)
 void hub_restore_slots(struct hub *h, const struct slots *slots, const struct slots *own,
                        struct tenure tenure, void (*ready)(void *arg, int status), void *arg)
 {
-    int64_t first = tenure.number << 32 | 1;
     ASSERT(tenure.number >= 0 && tenure.number < INT32_MAX);
+    int64_t first = tenure.number << 32 | 1;
     h->next_key = first > h->next_key ? first : h->next_key;
     if (tenure.newest_id[0])
         ulid_after(&h->ulids, str_of(tenure.newest_id));
