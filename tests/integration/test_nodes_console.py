@@ -10,7 +10,7 @@ import nodes
 import postgres
 import tokens
 from gateway import wait_until
-from holdfast import Client, ids
+from holdfast import Client, Closed, ids
 from test_admin import Admin, command
 from test_console import Console, events
 
@@ -45,8 +45,11 @@ def client_of(gateway, owner):
     """Once that gateway serves the owner, or knows who does."""
     def served():
         client = Client(gateway, token=tokens.token(owner))
-        if client.ask("conversations")["type"] == "conversations":
-            return client
+        try:
+            if client.ask("conversations")["type"] == "conversations":
+                return client
+        except Closed:  # sent away, as to where the owner is now: come again
+            pass
         client.close()
         return None
     return wait_until(served, f"service for {owner}")
