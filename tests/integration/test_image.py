@@ -56,7 +56,7 @@ def test_image_says_what_it_is(engine, image):
     labels = {name.removeprefix("org.opencontainers.image."): value for name, value in config["Labels"].items()}
     assert labels == {"title": "holdfast", "description": "A WebSocket gateway with resumable task streams",
                       "licenses": "MIT", "version": version(), "revision": "a-revision"}
-    assert config["User"] == str(USER) and config["StopSignal"] == "SIGTERM"
+    assert config["User"] == f"{USER}:{USER}" and config["StopSignal"] == "SIGTERM"
     assert config["Entrypoint"][0] == "/usr/bin/tini" and config["Volumes"] == {"/var/lib/holdfast": {}}
     assert config["ExposedPorts"] == {"8080/tcp": {}}
     done = engine.run("docker", "run", "--rm", "--network=none", "--read-only", image, "version")
