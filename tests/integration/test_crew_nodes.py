@@ -28,14 +28,6 @@ if not postgres.programs():
 OTHER = b"another secret of more than thirty-two bytes, as well"
 
 
-@pytest.fixture(scope="module")
-def server():
-    server = postgres.Postgres()
-    server.start()
-    yield server
-    server.close()
-
-
 def free_row(n):
     """The first of so many free ports."""
     while True:
@@ -50,8 +42,8 @@ def free_row(n):
 
 
 @pytest.fixture
-def cluster(server, request):
-    cluster = nodes.Nodes(server, request.node.name[:40], lease_s=nodes.LONG_LEASE_S, config={"processes": 2, "drain_s": 20})
+def cluster(postgresql, request):
+    cluster = nodes.Nodes(postgresql, request.node.name[:40], lease_s=nodes.LONG_LEASE_S, config={"processes": 2, "drain_s": 20})
     yield cluster
     cluster.close()
 
@@ -125,8 +117,8 @@ SOURCE = {"name": "source", "kind": "source"}
 
 
 @pytest.fixture
-def three(server, request):
-    cluster = nodes.Nodes(server, request.node.name[:40], lease_s=nodes.LONG_LEASE_S,
+def three(postgresql, request):
+    cluster = nodes.Nodes(postgresql, request.node.name[:40], lease_s=nodes.LONG_LEASE_S,
                           config={"processes": 3, "drain_s": 20, "agents": [script_agent(default=True), SOURCE]})
     yield cluster
     cluster.close()

@@ -27,25 +27,17 @@ if not postgres.programs():
     pytest.skip("PostgreSQL is not installed", allow_module_level=True)
 
 
-@pytest.fixture(scope="module")
-def server():
-    server = postgres.Postgres()
-    server.start()
-    yield server
-    server.close()
-
-
 @pytest.fixture
-def cluster(server, request):
-    cluster = nodes.Nodes(server, request.node.name[:50])
+def cluster(postgresql, request):
+    cluster = nodes.Nodes(postgresql, request.node.name[:50])
     yield cluster
     cluster.close()
 
 
 @pytest.fixture(scope="module")
-def pair(server):
+def pair(postgresql):
     """A home and a front that this file's quiet tests share."""
-    cluster = nodes.Nodes(server, "pair")
+    cluster = nodes.Nodes(postgresql, "pair")
     yield types.SimpleNamespace(cluster=cluster, **dict(zip(("home", "front"), cluster.start_pair())))
     cluster.close()
 
@@ -299,9 +291,9 @@ def ways_in(gateway, owner):
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_nobody_waits_for_a_home_that_is_not_there(server, how, request):
+def test_nobody_waits_for_a_home_that_is_not_there(postgresql, how, request):
     """Until another has taken its owners over: each is told when to come again; a link that says nothing is no link."""
-    cluster = nodes.Nodes(server, "gone" + str(int(how)), lease_s=nodes.LONG_LEASE_S)
+    cluster = nodes.Nodes(postgresql, "gone" + str(int(how)), lease_s=nodes.LONG_LEASE_S)
     try:
         home, front = cluster.start_pair()
         owner = new_id("u")
@@ -404,9 +396,9 @@ def test_narrowed_token_is_as_narrow_at_the_wrong_node(pair):
 
 
 @pytest.fixture
-def wired(server, request):
+def wired(postgresql, request):
     """A pair whose link goes through a wire that can be cut."""
-    cluster = nodes.Nodes(server, request.node.name[:50])
+    cluster = nodes.Nodes(postgresql, request.node.name[:50])
     port = free_port()
     with Relay(types.SimpleNamespace(host="127.0.0.1", port=port)) as wire:
         home = cluster.new("home", {"listen": f"127.0.0.1:{port}", "advertise": f"127.0.0.1:{wire.port}"}).start()
@@ -496,7 +488,7 @@ def test_another_secret_is_refused_by_tls(cluster):
         gateway.logged("component=link event=ended", "how=refused", "TLS fails: the secrets differ")
 
 
-def test_another_secret_is_refused(server, cluster):
+def test_another_secret_is_refused(postgresql, cluster):
     home = cluster.new("home", {"listen": "127.0.0.1:0"}).start()
     cluster.settled(1)
     other = pathlib.Path(cluster.folder, "other")

@@ -22,14 +22,6 @@ if not postgres.programs():
 NAMES = ("one", "two", "three")
 
 
-@pytest.fixture(scope="module")
-def server():
-    server = postgres.Postgres()
-    server.start()
-    yield server
-    server.close()
-
-
 class Model(m.ModelServer):
     """Says half of an answer, and all of it from a moment on."""
 
@@ -48,9 +40,9 @@ class Model(m.ModelServer):
 
 
 @pytest.fixture
-def scene(server, request):
+def scene(postgresql, request):
     model = Model()
-    cluster = nodes.Nodes(server, request.node.name[:40], lease_s=nodes.LONG_LEASE_S, config=model.config(drain_s=3600))
+    cluster = nodes.Nodes(postgresql, request.node.name[:40], lease_s=nodes.LONG_LEASE_S, config=model.config(drain_s=3600))
     cluster.model = model
     yield cluster
     cluster.close()

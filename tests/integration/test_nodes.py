@@ -23,17 +23,9 @@ if not postgres.programs():
     pytest.skip("PostgreSQL is not installed", allow_module_level=True)
 
 
-@pytest.fixture(scope="module")
-def server():
-    server = postgres.Postgres()
-    server.start()
-    yield server
-    server.close()
-
-
 @pytest.fixture
-def cluster(server, request):
-    cluster = nodes.Nodes(server, "".join(c for c in request.node.name if c.isalnum() or c == "_")[:50])
+def cluster(postgresql, request):
+    cluster = nodes.Nodes(postgresql, "".join(c for c in request.node.name if c.isalnum() or c == "_")[:50])
     yield cluster
     cluster.close()
 
@@ -185,19 +177,19 @@ def test_one_that_comes_back_on_its_folder_keeps_its_slots(cluster):
     assert not any("event=taken_over" in line for line in two.log)
 
 
-def test_an_outage_for_longer_than_the_lease_ends_nobody(server, cluster):
+def test_an_outage_for_longer_than_the_lease_ends_nobody(postgresql, cluster):
     one, two = cluster.start("one", "two")
     owner, = cluster.owners_at("one", 1)
     with client_of(one, owner) as client:
         task = client.chat({"flood": 2000, "bytes": 40, "per_s": 200}, {"token": "the end"})
         client.event(task, "token")
-        server.stop()
+        postgresql.stop()
         try:
             one.logged("event=lease_lapsed")
             two.logged("event=lease_lapsed")
             time.sleep(cluster.lease_s)  # nobody's beat moves for longer than a lease: its length is the subject
         finally:
-            server.start()
+            postgresql.start()
         assert client.wait_terminal(task)["event"] == "task.completed"  # each number once: the client checks
     assert cluster.home_of(owner) == "one"
     assert not any("event=taken_over" in line for g in (one, two) for line in g.log)

@@ -20,17 +20,9 @@ if not postgres.programs():
 NAMES = ("one", "two", "three")
 
 
-@pytest.fixture(scope="module")
-def server():
-    server = postgres.Postgres()
-    server.start()
-    yield server
-    server.close()
-
-
 @pytest.fixture
-def cluster(server, request):
-    cluster = nodes.Nodes(server, request.node.name[:40], lease_s=nodes.LONG_LEASE_S, config={"drain_s": 5})
+def cluster(postgresql, request):
+    cluster = nodes.Nodes(postgresql, request.node.name[:40], lease_s=nodes.LONG_LEASE_S, config={"drain_s": 5})
     for name in NAMES:
         cluster.new(name, {"listen": "127.0.0.1:0"}).start()
     cluster.settled(len(NAMES))

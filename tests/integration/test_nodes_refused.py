@@ -15,17 +15,9 @@ if not postgres.programs():
     pytest.skip("PostgreSQL is not installed", allow_module_level=True)
 
 
-@pytest.fixture(scope="module")
-def server():
-    server = postgres.Postgres()
-    server.start()
-    yield server
-    server.close()
-
-
 @pytest.fixture
-def cluster(server, request):
-    cluster = nodes.Nodes(server, request.node.name[:40], store={"retry_s": 1})
+def cluster(postgresql, request):
+    cluster = nodes.Nodes(postgresql, request.node.name[:40], store={"retry_s": 1})
     yield cluster
     cluster.close()
 

@@ -23,14 +23,6 @@ if not postgres.programs():
 STEADY = {"flood": 400, "bytes": 40, "per_s": 100}  # some seconds of events
 
 
-@pytest.fixture(scope="module")
-def server():
-    server = postgres.Postgres()
-    server.start()
-    yield server
-    server.close()
-
-
 @pytest.fixture
 def folder():
     path = pathlib.Path(tempfile.mkdtemp(prefix="holdfast-test-"))
@@ -38,9 +30,9 @@ def folder():
     shutil.rmtree(path, ignore_errors=True)
 
 
-def config(server, folder, database, **more):
+def config(postgresql, folder, database, **more):
     if not (folder / "url").exists():
-        (folder / "url").write_text(server.new_database(database) + "\n", encoding="utf-8")
+        (folder / "url").write_text(postgresql.new_database(database) + "\n", encoding="utf-8")
         (folder / "secret").write_text(32 * "s", encoding="utf-8")
     return {"store": {"kind": "postgres", "url_file": str(folder / "url"), "retry_s": 120, **more},
             "cluster": {"secret_file": str(folder / "secret"), "node": "one", "lease_s": 3}}
@@ -52,29 +44,29 @@ def is_ready(gateway):
     return False
 
 
-def stop_and_start(server):
-    server.stop()
-    server.start()
+def stop_and_start(postgresql):
+    postgresql.stop()
+    postgresql.start()
 
 
-def kill_and_start(server):
-    server.kill()
-    server.start()
+def kill_and_start(postgresql):
+    postgresql.kill()
+    postgresql.start()
 
 
-def hang_for_a_while(server):
-    server.signal(signal.SIGSTOP)
+def hang_for_a_while(postgresql):
+    postgresql.signal(signal.SIGSTOP)
     time.sleep(5)  # its length is the subject: longer than a commit may take unnoticed
-    server.signal(signal.SIGCONT)
+    postgresql.signal(signal.SIGCONT)
 
 
 @pytest.mark.parametrize("trouble", [stop_and_start, kill_and_start, hang_for_a_while])
-def test_outage_under_load_loses_nothing_and_doubles_nothing(server, folder, trouble):
-    with Gateway(config(server, folder, trouble.__name__)) as gateway:
+def test_outage_under_load_loses_nothing_and_doubles_nothing(postgresql, folder, trouble):
+    with Gateway(config(postgresql, folder, trouble.__name__)) as gateway:
         with Client(gateway) as client:
             task = client.chat(STEADY, {"token": "the end"})
             client.event(task, "token")
-            trouble(server)
+            trouble(postgresql)
             assert client.wait_terminal(task)["event"] == "task.completed"  # each number once: the client checks
             numbers = [event["seq"] for event in client.events(task)]
             assert numbers == list(range(1, len(numbers) + 1))
@@ -83,15 +75,15 @@ def test_outage_under_load_loses_nothing_and_doubles_nothing(server, folder, tro
         gateway.start()
         with Client(gateway, token=token) as client:
             assert [event["seq"] for event in client.replay(task, 0)] == numbers
-        assert server.sql("SELECT count(*) FROM tasks", trouble.__name__) == "1"
+        assert postgresql.sql("SELECT count(*) FROM tasks", trouble.__name__) == "1"
 
 
-def test_while_the_server_is_down_readers_read_and_writers_are_told(server, folder):
-    patient = config(server, folder, "down")
+def test_while_the_server_is_down_readers_read_and_writers_are_told(postgresql, folder):
+    patient = config(postgresql, folder, "down")
     patient["cluster"]["lease_s"] = 300  # while it is sure of its lease
     with Gateway(patient) as gateway, Client(gateway) as client:
         done, _ = client.finish("before")
-        server.stop()
+        postgresql.stop()
         try:
             request = client.post("chat", conversation_id=new_id(), message="x")
             reply = client.reply(request)
@@ -99,16 +91,16 @@ def test_while_the_server_is_down_readers_read_and_writers_are_told(server, fold
             wait_until(lambda: not is_ready(gateway), "not ready")
             assert client.replay(done, 0)[-1]["event"] == "task.completed"  # from memory
         finally:
-            server.start()
+            postgresql.start()
         wait_until(lambda: is_ready(gateway), "ready again")
         assert client.finish("after")[0]["status"] == "completed"
 
 
-def test_another_machine_goes_on_where_one_was_lost(server, folder):
+def test_another_machine_goes_on_where_one_was_lost(postgresql, folder):
     """No folder in common: owner, conversation and events are there, and what ran has ended, once."""
     with tempfile.TemporaryDirectory(prefix="holdfast-test-") as other:
-        one = Gateway(config(server, folder, "moved"))
-        two = Gateway(config(server, folder, "moved"), folder=other)
+        one = Gateway(config(postgresql, folder, "moved"))
+        two = Gateway(config(postgresql, folder, "moved"), folder=other)
         one.start()
         with Client(one) as client:
             done, _ = client.finish({"token": "said"}, conversation="c")
@@ -129,10 +121,10 @@ def test_another_machine_goes_on_where_one_was_lost(server, folder):
         one.close()
 
 
-def test_second_gateway_is_refused_while_the_first_lives(server, folder):
+def test_second_gateway_is_refused_while_the_first_lives(postgresql, folder):
     with tempfile.TemporaryDirectory(prefix="holdfast-test-") as other:
-        with Gateway(config(server, folder, "both")) as one:
-            two = Gateway(config(server, folder, "both"), folder=other)
+        with Gateway(config(postgresql, folder, "both")) as one:
+            two = Gateway(config(postgresql, folder, "both"), folder=other)
             process = two.spawn()
             assert process.wait(WAIT_S) == 1
             two._finish()
@@ -141,11 +133,11 @@ def test_second_gateway_is_refused_while_the_first_lives(server, folder):
                 assert client.finish("x")[0]["status"] == "completed"
 
 
-def test_process_that_was_stopped_and_replaced_says_nothing_more(server, folder):
+def test_process_that_was_stopped_and_replaced_says_nothing_more(postgresql, folder):
     """SIGSTOP for longer than its lease; another takes over; SIGCONT: it ends with 75, and nothing is doubled."""
     with tempfile.TemporaryDirectory(prefix="holdfast-test-") as other:
-        one = Gateway(config(server, folder, "zombie"))
-        two = Gateway(config(server, folder, "zombie"), folder=other)
+        one = Gateway(config(postgresql, folder, "zombie"))
+        two = Gateway(config(postgresql, folder, "zombie"), folder=other)
         one.start()
         client = Client(one)
         task = client.chat({"flood": 100000, "bytes": 40, "per_s": 200})
@@ -182,47 +174,47 @@ WAITING = ("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND ap
            "AND query LIKE 'COMMIT%'")
 
 
-def cancel_the_wait(server, pid):
-    server.sql(f"SELECT pg_cancel_backend({pid})")
+def cancel_the_wait(postgresql, pid):
+    postgresql.sql(f"SELECT pg_cancel_backend({pid})")
 
 
-def end_the_wait(server, pid):
-    server.sql(f"SELECT pg_terminate_backend({pid})")
+def end_the_wait(postgresql, pid):
+    postgresql.sql(f"SELECT pg_terminate_backend({pid})")
 
 
-def restart_within_the_wait(server, _):
-    kill_and_start(server)
+def restart_within_the_wait(postgresql, _):
+    kill_and_start(postgresql)
 
 
 @pytest.mark.parametrize("trouble", [cancel_the_wait, end_the_wait, restart_within_the_wait])
-def test_commit_that_no_standby_has_is_told_to_nobody(server, folder, trouble):
+def test_commit_that_no_standby_has_is_told_to_nobody(postgresql, folder, trouble):
     """It is visible on the server, with a warning or an error: until a standby has it, it is in doubt."""
-    patient = config(server, folder, trouble.__name__)
+    patient = config(postgresql, folder, trouble.__name__)
     patient["cluster"]["lease_s"] = 300  # it speaks while its beats wait as well
     with Gateway(patient) as gateway, Client(gateway) as client:
         client.finish("before")
-        server.set("synchronous_standby_names", "nobody")
+        postgresql.set("synchronous_standby_names", "nobody")
         try:
-            wait_until(lambda: server.sql("SHOW synchronous_standby_names") == "nobody", "its setting")
+            wait_until(lambda: postgresql.sql("SHOW synchronous_standby_names") == "nobody", "its setting")
             request = client.post("chat", conversation_id="c", message=program({"token": "said"}), request_key="k")
-            pid = wait_until(lambda: server.sql(WAITING).split("\n")[0], "a commit that waits")
-            trouble(server, pid)
+            pid = wait_until(lambda: postgresql.sql(WAITING).split("\n")[0], "a commit that waits")
+            trouble(postgresql, pid)
             wait_until(lambda: unknown_outcomes(gateway) > 0, "an outcome that is not known")
-            assert server.sql("SELECT count(*) FROM tasks", trouble.__name__) == "2"  # visible
+            assert postgresql.sql("SELECT count(*) FROM tasks", trouble.__name__) == "2"  # visible
             client.ask("conversations")  # whatever was said comes before this one's reply
             assert not any(line["type"] == "started" for line in client.log if line.get("id") == request)
         finally:
-            server.set("synchronous_standby_names", "")
+            postgresql.set("synchronous_standby_names", "")
         reply = client.reply(request)
         while reply["type"] == "error":  # it said so while the outcome was open
             assert reply["code"] == "overloaded"
             reply = client.reply(client.post("chat", conversation_id="c", message=program({"token": "said"}), request_key="k"))
         assert client.wait_terminal(reply["task"])["event"] == "task.completed"
-        assert server.sql("SELECT count(*) FROM tasks", trouble.__name__) == "2"
+        assert postgresql.sql("SELECT count(*) FROM tasks", trouble.__name__) == "2"
 
 
-def test_replicated_without_a_standby_does_not_start(server, folder):
-    gateway = Gateway(config(server, folder, "alone", durability="replicated"))
+def test_replicated_without_a_standby_does_not_start(postgresql, folder):
+    gateway = Gateway(config(postgresql, folder, "alone", durability="replicated"))
     process = gateway.spawn()
     assert process.wait(WAIT_S) == 1
     gateway._finish()
@@ -246,8 +238,8 @@ def doctor(gateway, *more):
     return done.returncode, done.stdout
 
 
-def test_doctor_looks_at_the_server_and_at_what_is_on_it(server, folder):
-    with Gateway(config(server, folder, "doctor")) as gateway:
+def test_doctor_looks_at_the_server_and_at_what_is_on_it(postgresql, folder):
+    with Gateway(config(postgresql, folder, "doctor")) as gateway:
         with Client(gateway) as client:
             task, _ = client.finish({"flood": 300, "bytes": 200})
         code, said = doctor(gateway, "--full")
@@ -255,19 +247,19 @@ def test_doctor_looks_at_the_server_and_at_what_is_on_it(server, folder):
         assert "PostgreSQL 1" in said and 'gateway "one" has it' in said and "1 tasks" in said
         assert "synchronous standbys: none" in said
         assert "min_wal_size is 80MB: after a quiet time" in said  # PostgreSQL's own default
-        server.set("min_wal_size", "1GB")
+        postgresql.set("min_wal_size", "1GB")
         wait_until(lambda: "min_wal_size" not in doctor(gateway)[1], "doctor's word on the log")
-        server.sql("ALTER SYSTEM RESET min_wal_size")
-        server.sql("ALTER SYSTEM SET autovacuum = off")
-        server.sql("SELECT pg_reload_conf()")
+        postgresql.sql("ALTER SYSTEM RESET min_wal_size")
+        postgresql.sql("ALTER SYSTEM SET autovacuum = off")
+        postgresql.sql("SELECT pg_reload_conf()")
         wait_until(lambda: "WRONG autovacuum is off" in doctor(gateway)[1], "doctor's finding")
-        server.sql("ALTER SYSTEM RESET autovacuum")
-        server.sql("SELECT pg_reload_conf()")
-        wait_until(lambda: server.sql("SELECT count(*) FROM journal", "doctor") == "0"
-                   or server.sql("SELECT count(*) FROM blocks", "doctor") != "0", "the task's blocks")
-        server.sql("DELETE FROM blocks WHERE first = (SELECT max(first) FROM blocks)", "doctor")
-        server.sql("UPDATE tasks SET head = head + 1", "doctor")
-        server.sql("DELETE FROM conversations", "doctor")
+        postgresql.sql("ALTER SYSTEM RESET autovacuum")
+        postgresql.sql("SELECT pg_reload_conf()")
+        wait_until(lambda: postgresql.sql("SELECT count(*) FROM journal", "doctor") == "0"
+                   or postgresql.sql("SELECT count(*) FROM blocks", "doctor") != "0", "the task's blocks")
+        postgresql.sql("DELETE FROM blocks WHERE first = (SELECT max(first) FROM blocks)", "doctor")
+        postgresql.sql("UPDATE tasks SET head = head + 1", "doctor")
+        postgresql.sql("DELETE FROM conversations", "doctor")
         code, said = doctor(gateway, "--full")
         assert code == 1 and f"WRONG task {task['task_id']} hangs on no conversation" in said
 
@@ -285,23 +277,23 @@ def have_files(gateway, token, given):
                for (conversation, file_id), body in given.items())
 
 
-def test_contents_that_the_server_refuses_are_not_called_damaged(server, folder):
+def test_contents_that_the_server_refuses_are_not_called_damaged(postgresql, folder):
     """A table that is gone for a while, as when somebody restores it: the file is as it was given."""
-    with Gateway(config(server, folder, "refused")) as gateway:
+    with Gateway(config(postgresql, folder, "refused")) as gateway:
         owner, c, body = file_store.Owner(gateway), new_id(), os.urandom(100_000)
         path = f"{c}/files/{owner.give(c, body)['file_id']}"
-        server.sql("ALTER TABLE file_chunks RENAME TO elsewhere", "refused")
+        postgresql.sql("ALTER TABLE file_chunks RENAME TO elsewhere", "refused")
         status, _, answer = owner.ask("GET", path)
         assert status == 503 and json.loads(answer)["error"]["code"] == "overloaded", answer
         gateway.logged("event=unread")
-        server.sql("ALTER TABLE elsewhere RENAME TO file_chunks", "refused")
+        postgresql.sql("ALTER TABLE elsewhere RENAME TO file_chunks", "refused")
         assert owner.ask("GET", path)[2] == body
 
 
-def test_import_brings_a_data_directory_over_and_back(server, folder):
+def test_import_brings_a_data_directory_over_and_back(postgresql, folder):
     """A client sees the same on both sides, byte for byte."""
     keys = {"auth": {"keys": [{"kid": "k", "alg": "HS256", "secret_file": str(folder / "secret")}]}}
-    over = {**config(server, folder, "import"), **keys}
+    over = {**config(postgresql, folder, "import"), **keys}
     sqlite = {"store": {"kind": "sqlite"}, **keys}
     token = lambda gateway: run("token", "--sub", "ann", "--config", str(gateway.folder / "config.json")).stdout.strip()
 
@@ -330,7 +322,7 @@ def test_import_brings_a_data_directory_over_and_back(server, folder):
         spoilt.write_bytes(good[:-1] + b"?" if good else b"?")
         done = run("import", *files, str(one.data))
         assert done.returncode == 1 and f"WRONG files/blob/{spoilt.parent.name}/{spoilt.name}: " in done.stdout
-        assert server.sql("SELECT (SELECT count(*) FROM tasks) + (SELECT count(*) FROM file_chunks)", "import") == "0"
+        assert postgresql.sql("SELECT (SELECT count(*) FROM tasks) + (SELECT count(*) FROM file_chunks)", "import") == "0"
         spoilt.write_bytes(good)
         done = run("import", *files, str(one.data))
         assert done.returncode == 0 and f"{len(given)} files of " in done.stdout, done.stdout

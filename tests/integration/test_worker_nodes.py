@@ -21,23 +21,15 @@ if not postgres.programs():
 LISTENS = {"listen": "127.0.0.1:0"}
 
 
-@pytest.fixture(scope="module")
-def server():
-    server = postgres.Postgres()
-    server.start()
-    yield server
-    server.close()
-
-
 def open_slots(gateway):
     metrics = gateway.http("GET", "/metrics")[2].decode()
     return int(re.search(r'^holdfast_cluster_slots{state="open"} (\d+)', metrics, re.M)[1])
 
 
 @pytest.fixture
-def three(server, request, tmp_path):
+def three(postgresql, request, tmp_path):
     """Gateways a, b and c, with a share of the owners each and links between all."""
-    cluster = nodes.Nodes(server, request.node.name[:50], config={**config(tmp_path, instances=20, runs=400), "drain_s": 3600})
+    cluster = nodes.Nodes(postgresql, request.node.name[:50], config={**config(tmp_path, instances=20, runs=400), "drain_s": 3600})
     try:
         cluster.start(*"abc", cluster=LISTENS)
         for one in cluster.gateways.values():

@@ -5,6 +5,7 @@ import contextlib
 import pytest
 
 import elsewhere
+import postgres
 from gateway import WRONG_NODE, Gateway
 from holdfast import Client
 from mcp_kit import Talk
@@ -57,6 +58,15 @@ def model():
 def server(model):
     """The same, where agents may be served too."""
     return model
+
+
+@pytest.fixture(scope="module")
+def postgresql():
+    """The file's own server, where PostgreSQL is installed."""
+    server = postgres.Postgres()
+    server.start()
+    with contextlib.closing(server):
+        yield server
 
 
 @pytest.fixture(scope="module")
