@@ -238,6 +238,9 @@ struct hub {
     struct slots open; /* their owners are served: everything from earlier runs is repaired */
     struct slots own;  /* came from a process of the same gateway: tasks resume by a restart */
     struct hub_stats stats;
+    /* Not open: a repair could not read a task of theirs, and has staged what it could.  A read
+     * that the store refuses is tried again. */
+    struct slots unrepaired;
 };
 
 /* start is what the store remembers from earlier runs. */
@@ -251,9 +254,12 @@ void hub_restore(struct hub *h, void (*ready)(void *arg, int status), void *arg)
 
 /* --- slots, where several processes share the store ------------------------------------------- */
 
-/* The same for these slots, which became ours, while others are served; they are open when it is
- * ready.  One at a time.  own: of these, those that a process before this one, of the same
- * gateway, had until now, NULL: none. */
+/* The same for these slots, which became ours, while others are served.  One at a time, until ready
+ * is called: with 0, all are open; or with a store error, and those that are neither open nor
+ * unrepaired are as if nothing was asked: they may be repaired again.  REPAIRED_MORE comes later,
+ * each time that some of the unrepaired ones have opened.  own: of these, those that a process
+ * before this one, of the same gateway, had until now, NULL: none. */
+#define REPAIRED_MORE 2
 struct tenure {
     int64_t number;        /* of which new keys are made, above all that the slots have */
     const char *newest_id; /* of any record, "" for none */
@@ -283,6 +289,9 @@ void hub_reopen_slots(struct hub *h, const struct slots *slots);
 /* Closes idle slots: nothing more is staged for their owners.  The caller gives them away when what
  * is staged already is committed (journal_wait). */
 void hub_leave(struct hub *h, const struct slots *slots);
+/* For a repair that fails: what it has adopted and restored of these goes from memory. */
+void hub_forget_task(struct hub *h, struct task *t); /* nothing is staged for it */
+void hub_forget_rows(struct hub *h, const struct slots *slots);
 /* The store has lost what it had committed, at that epoch: numbers of events that clients have from
  * before may have been given again, in tasks whose keys are older.  range: for new keys. */
 void hub_rewound(struct hub *h, int64_t epoch, int64_t range);

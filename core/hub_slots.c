@@ -218,6 +218,14 @@ unsigned hub_part(struct hub *h, const struct slots *slots)
     return l.n_tasks;
 }
 
+void hub_forget_task(struct hub *h, struct task *t)
+{
+    struct stream *s = t->stream;
+    task_forget(t);
+    block_cache_drop(&h->cache, s);
+    hub_release_stream(h, s);
+}
+
 static void drop_cached(struct map_node *node, void *arg)
 {
     const struct leaving *l = arg;
@@ -252,15 +260,21 @@ static void drop_rows(struct map_node *node, void *arg)
     owner_unref(l->hub, o);
 }
 
+void hub_forget_rows(struct hub *h, const struct slots *slots)
+{
+    struct leaving l = {h, slots, 0};
+    map_each(&h->conversations, drop_notices, &l);
+    map_each(&h->owners, drop_rows, &l);
+    revocations_leave(&h->revocations, slots);
+    retention_leave(&h->retention, slots);
+}
+
 void hub_leave(struct hub *h, const struct slots *slots)
 {
     struct leaving l = {h, slots, 0};
     hub_close_slots(h, slots);
     map_each(&h->streams, drop_cached, &l);
-    map_each(&h->conversations, drop_notices, &l);
-    map_each(&h->owners, drop_rows, &l);
-    revocations_leave(&h->revocations, slots);
-    retention_leave(&h->retention, slots);
+    hub_forget_rows(h, slots);
 }
 
 void hub_rewound(struct hub *h, int64_t epoch, int64_t range)

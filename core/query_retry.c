@@ -26,11 +26,11 @@ static void on_retry_due(struct timer *timer)
     hub_query(r->hub, &r->query, retry_answered, r);
 }
 
-static void retry_later(struct retry *r)
+static void retry_later(struct retry *r, msec_t wait)
 {
     struct clock *c = &r->hub->clock;
     list_push(&r->hub->retries, &r->node);
-    timer_arm(c, &r->again, c->now_ms + backoff_ms(++r->tries, RETRY_FIRST_MS, RETRY_MOST_MS));
+    timer_arm(c, &r->again, c->now_ms + wait);
 }
 
 static bool may_pass(const struct hub *h, int status)
@@ -42,19 +42,31 @@ static void retry_answered(void *arg, int status, struct answer *answer)
 {
     struct retry *r = arg;
     if (may_pass(r->hub, status)) {
-        retry_later(r);
+        retry_later(r, backoff_ms(++r->tries, RETRY_FIRST_MS, RETRY_MOST_MS));
         return;
     }
     r->done(r->arg, status, answer);
     free(r);
 }
 
-void query_retry(struct hub *h, const struct query *q, store_query_fn done, void *arg)
+static struct retry *retry_new(struct hub *h, const struct query *q, store_query_fn done, void *arg)
 {
     struct retry *r = xcalloc(sizeof *r);
     *r =
         (struct retry){.hub = h, .query = *q, .done = done, .arg = arg, .again.fire = on_retry_due};
+    return r;
+}
+
+void query_retry(struct hub *h, const struct query *q, store_query_fn done, void *arg)
+{
+    struct retry *r = retry_new(h, q, done, arg);
     hub_query(h, &r->query, retry_answered, r);
+}
+
+void query_retry_in(struct hub *h, msec_t wait, const struct query *q, store_query_fn done,
+                    void *arg)
+{
+    retry_later(retry_new(h, q, done, arg), wait);
 }
 
 void query_retries_done(struct hub *h)

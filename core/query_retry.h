@@ -14,6 +14,9 @@
 #include "core/hub.h"
 
 void query_retry(struct hub *h, const struct query *q, store_query_fn done, void *arg);
+/* The same, put for the first time after that wait. */
+void query_retry_in(struct hub *h, msec_t wait, const struct query *q, store_query_fn done,
+                    void *arg);
 void query_retries_done(struct hub *h); /* in hub_done: answers those that wait for a try */
 
 #endif

@@ -8,7 +8,12 @@
  *      inbox.  Then it goes on, or ends as an orphan (task_resume.c).  Some are read at once: one
  *      by one, a start would wait for the store's thread three times for each task;
  *   3. tails of ended tasks are sealed;
- *   4. when all of it is committed, the hub is ready, and runs begin again. */
+ *   4. when all of it is committed, the hub is ready, and runs begin again.
+ *
+ * Where several share the store, what cannot be read costs no more than it must.  Up to 2 nothing
+ * was staged for a task, so a repair that fails drops what it has and may begin again.  From then
+ * on a task that cannot be read shuts its slot, and the others open: one that is not as it was
+ * written for good, one that the store refuses until it is read after all. */
 #include <stdlib.h>
 
 #include "core/grant.h"
@@ -34,9 +39,16 @@ struct restore {
     bool *bare; /* of each: its inbox is empty */
     size_t n_tasks, next_task;
     size_t n_reading;
-    bool asks;     /* in the loop of read_some, into which a hub that closes answers at once */
-    int failed;    /* the first status of a task that cannot be read */
-    size_t n_kept; /* names of kept rows that are read */
+    bool asks;  /* in the loop of read_some, into which a hub that closes answers at once */
+    int failed; /* the first status of a task that cannot be read, and ends the repair */
+    int why;    /* the first status of those that only shut their slots */
+    struct slots shut, damaged; /* the latter for good */
+    struct task **refused;      /* tasks that the store refuses to tell of, for now */
+    size_t n_refused_tasks;
+    struct slots late, opening; /* slots whose last such task was read, and of these those whose
+                                 * repair is being committed */
+    bool reads, opened, told;   /* how far it is: in 2, in 4, and ready was called */
+    size_t n_kept;              /* names of kept rows that are read */
     uint64_t after;
     char *revoked; /* the last owner of the previous page */
     struct waiter waiter;
@@ -51,30 +63,140 @@ static void restore_ask(struct restore *r, struct query q, store_query_fn done)
     query_retry(r->hub, &q, done, r);
 }
 
+static void restore_free(struct restore *r)
+{
+    for (size_t i = 0; i < r->n_tails; i++)
+        block_free(r->tails[i]);
+    for (size_t i = 0; i < r->n_tasks; i++)
+        r->tasks[i]->refs--;
+    free(r->tails);
+    free(r->tasks);
+    free(r->refused);
+    free(r->bare);
+    free(r->revoked);
+    free(r);
+}
+
+static unsigned task_slot(const struct task *t)
+{
+    return t->conversation->owner->slot; /* one that has ended has no stream */
+}
+
+/* Those of other slots remain its tasks. */
+static void begin_runs(struct restore *r, const struct slots *in)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_tasks; i++) {
+        struct task *t = r->tasks[i];
+        if (!slots_has(in, task_slot(t))) {
+            r->tasks[n++] = t;
+            continue;
+        }
+        t->refs--;
+        if (t->phase == PHASE_RESUMING && hub_leaves_runs(r->hub))
+            task_leave(t);
+        else if (t->phase == PHASE_RESUMING)
+            list_push(&r->hub->resuming, &t->in_wait);
+    }
+    r->n_tasks = n;
+}
+
+static void open_slots(struct restore *r, const struct slots *slots)
+{
+    slots_add_those(&r->hub->open, slots);
+    r->hub->notices_may_go = true;
+    for (size_t i = 0; i < r->n_tasks; i++)
+        if (r->tasks[i]->phase == PHASE_PENDING)
+            task_try_start(r->tasks[i]);
+}
+
+static void go_on_late(struct restore *r);
+
 /* After a failure the slots stay closed: tasks that were adopted but not repaired must not
  * start. */
 static void repair_finish(struct restore *r, int status)
 {
-    void (*ready)(void *, int) = r->ready;
-    void *arg = r->arg;
-    for (size_t i = 0; i < r->n_tails; i++)
-        block_free(r->tails[i]);
-    for (size_t i = 0; i < r->n_tasks; i++) {
-        struct task *t = r->tasks[i];
-        t->refs--;
-        if (status == 0 && t->phase == PHASE_RESUMING && hub_leaves_runs(r->hub))
-            task_leave(t);
-        else if (status == 0 && t->phase == PHASE_RESUMING)
-            list_push(&r->hub->resuming, &t->in_wait);
-    }
-    if (status == 0)
+    struct slots open = r->slots;
+    slots_less(&open, &r->shut);
+    if (status == 0) {
+        begin_runs(r, &open);
         retention_begin(&r->hub->retention);
-    free(r->tails);
-    free(r->tasks);
-    free(r->bare);
-    free(r->revoked);
-    free(r);
-    ready(arg, status);
+    }
+    if (r->reads)
+        slots_add_those(&r->hub->unrepaired, status == 0 ? &r->shut : &r->slots);
+    if (status < 0)
+        r->damaged = r->slots;
+    r->ready(r->arg, status < 0 ? status : slots_count(&r->shut) > 0 ? r->why : 0);
+    r->told = true;
+    go_on_late(r);
+}
+
+/* --- what was read late ----------------------------------------------------------------------- */
+
+static void on_late_committed(struct waiter *w, int status)
+{
+    struct restore *r = container_of(w, struct restore, waiter);
+    (void)status; /* as in 4 */
+    if (!r->hub->closing) {
+        slots_less(&r->hub->unrepaired, &r->opening);
+        open_slots(r, &r->opening);
+        begin_runs(r, &r->opening);
+        r->ready(r->arg, REPAIRED_MORE);
+    }
+    r->opening = (struct slots){0};
+    go_on_late(r);
+}
+
+static void go_on_late(struct restore *r)
+{
+    if (!r->told || slots_count(&r->opening) > 0)
+        return;
+    if (slots_count(&r->late) > 0 && !r->hub->closing) {
+        r->opening = r->late;
+        r->late = (struct slots){0};
+        r->waiter.done = on_late_committed;
+        journal_wait(&r->hub->journal, &r->waiter);
+    } else if (r->n_refused_tasks == 0) {
+        restore_free(r);
+    }
+}
+
+static bool has_refused(const struct restore *r, unsigned slot)
+{
+    for (size_t i = 0; i < r->n_refused_tasks; i++)
+        if (task_slot(r->refused[i]) == slot)
+            return true;
+    return false;
+}
+
+static void on_read_late(struct restore *r, struct task *t, int status)
+{
+    unsigned slot = task_slot(t);
+    if (status < 0)
+        slots_add(&r->damaged, slot);
+    if (!slots_has(&r->damaged, slot) && !has_refused(r, slot)) {
+        if (r->opened)
+            slots_add(&r->late, slot);
+        else
+            slots_take(&r->shut, slot);
+    }
+    go_on_late(r);
+}
+
+/* --- a repair that fails ---------------------------------------------------------------------- */
+
+/* Nothing is staged for its tasks yet: the same slots may be repaired another time. */
+static void page_failed(struct restore *r, int status)
+{
+    if (r->hub->o.shared && !r->hub->closing) {
+        for (size_t i = 0; i < r->n_tasks; i++) {
+            r->tasks[i]->refs--;
+            hub_forget_task(r->hub, r->tasks[i]);
+        }
+        r->n_tasks = 0;
+        hub_forget_rows(r->hub, &r->slots);
+    }
+    repair_finish(r, status);
 }
 
 /* A batch that was given up is no reason for a home of others to end. */
@@ -94,12 +216,10 @@ static void on_repaired(struct waiter *w, int status)
 
 static void start_waiting(struct restore *r)
 {
-    for (size_t i = 0; i < countof(r->slots.bits); i++)
-        r->hub->open.bits[i] |= r->slots.bits[i];
-    r->hub->notices_may_go = true;
-    for (size_t i = 0; i < r->n_tasks; i++)
-        if (r->tasks[i]->phase == PHASE_PENDING)
-            task_try_start(r->tasks[i]);
+    struct slots open = r->slots;
+    slots_less(&open, &r->shut);
+    r->opened = true;
+    open_slots(r, &open);
     r->waiter.done = on_repaired;
     journal_wait(&r->hub->journal, &r->waiter);
 }
@@ -162,10 +282,42 @@ static struct block *take_tail(struct restore *r, int64_t key)
     return b;
 }
 
-static void on_task_read(void *arg, int status)
+/* True: it waited, and does no more. */
+static bool take_refused(struct restore *r, const struct task *t)
+{
+    for (size_t i = 0; i < r->n_refused_tasks; i++) {
+        if (r->refused[i] == t) {
+            r->refused[i] = r->refused[--r->n_refused_tasks];
+            return true;
+        }
+    }
+    return false;
+}
+
+static void shut_slot(struct restore *r, struct task *t, int status)
+{
+    unsigned slot = task_slot(t);
+    r->why = r->why ? r->why : status;
+    slots_add(&r->shut, slot);
+    if (status != STORE_REFUSED) {
+        slots_add(&r->damaged, slot);
+        return;
+    }
+    r->refused = xrealloc(r->refused, (r->n_refused_tasks + 1) * sizeof(struct task *));
+    r->refused[r->n_refused_tasks++] = t;
+}
+
+static void on_task_read(void *arg, struct task *t, int status)
 {
     struct restore *r = arg;
-    if (status < 0 && !r->failed)
+    if (take_refused(r, t)) {
+        on_read_late(r, t, status);
+        return;
+    }
+    bool ends = !r->hub->o.shared || r->hub->closing || store_may_pass(status);
+    if (status < 0 && !ends)
+        shut_slot(r, t, status);
+    else if (status < 0 && !r->failed)
         r->failed = status;
     r->n_reading--;
     read_some(r);
@@ -230,7 +382,7 @@ static void on_kept(void *arg, int status, struct answer *answer)
 {
     struct restore *r = arg;
     if (status < 0) {
-        repair_finish(r, status);
+        page_failed(r, status);
         return;
     }
     for (size_t i = 0; i < answer->n_outbox; i++) {
@@ -241,10 +393,12 @@ static void on_kept(void *arg, int status, struct answer *answer)
         r->after = 0;
         r->n_kept++;
     }
-    if (r->n_kept < countof(kept))
+    if (r->n_kept < countof(kept)) {
         ask_kept(r);
-    else
-        read_some(r);
+        return;
+    }
+    r->reads = true;
+    read_some(r);
 }
 
 static void ask_kept(struct restore *r)
@@ -261,7 +415,7 @@ static void on_held(void *arg, int status, struct answer *answer)
 {
     struct restore *r = arg;
     if (status < 0) {
-        repair_finish(r, status);
+        page_failed(r, status);
         return;
     }
     for (size_t i = 0; i < answer->n_outbox; i++) {
@@ -294,14 +448,14 @@ static void on_live(void *arg, int status, struct answer *answer)
 {
     struct restore *r = arg;
     if (status < 0) {
-        repair_finish(r, status);
+        page_failed(r, status);
         return;
     }
     r->tasks = xrealloc(r->tasks, (r->n_tasks + answer->n_tasks) * sizeof(struct task *));
     r->bare = xrealloc(r->bare, r->n_tasks + answer->n_tasks + 1);
     for (size_t i = 0; i < answer->n_tasks; i++) {
         if (!has_sound_ids(&answer->tasks[i])) {
-            repair_finish(r, STORE_CORRUPT);
+            page_failed(r, STORE_CORRUPT);
             return;
         }
         r->bare[r->n_tasks] = answer->tasks[i].has_no_inbox;
@@ -330,7 +484,7 @@ static void on_notices(void *arg, int status, struct answer *answer)
 {
     struct restore *r = arg;
     if (status < 0) {
-        repair_finish(r, status);
+        page_failed(r, status);
         return;
     }
     for (size_t i = 0; i < answer->n_notices; i++) {
@@ -356,14 +510,14 @@ static void on_tails(void *arg, int status, struct answer *answer)
 {
     struct restore *r = arg;
     if (status < 0) {
-        repair_finish(r, status);
+        page_failed(r, status);
         return;
     }
     r->tails = xrealloc(r->tails, (r->n_tails + answer->n_blocks) * sizeof(struct block *));
     for (size_t i = 0; i < answer->n_blocks; i++) {
         const struct block *b = answer->blocks[i];
         if (!event_lines_are((struct str){b->bytes, b->len}, b->first, b->last)) {
-            repair_finish(r, STORE_CORRUPT);
+            page_failed(r, STORE_CORRUPT);
             return;
         }
         r->after = (uint64_t)b->task_key;
@@ -389,7 +543,7 @@ static void on_revoked(void *arg, int status, struct answer *answer)
 {
     struct restore *r = arg;
     if (status < 0) {
-        repair_finish(r, status);
+        page_failed(r, status);
         return;
     }
     revocations_restore(r->hub, answer);
@@ -412,6 +566,7 @@ static void restore_begin(struct hub *h, const struct slots *slots, const struct
     struct restore *r = xcalloc(sizeof *r);
     *r = (struct restore){.hub = h, .slots = *slots, .ready = ready, .arg = arg};
     slots_less(&h->open, slots);
+    slots_less(&h->unrepaired, slots);
     slots_less(&h->own, slots); /* those that were left, and come again, are others' by then */
     if (own)
         slots_add_those(&h->own, own);

@@ -2,8 +2,12 @@
  * blocks and its tail, its inbox.  Then the task goes on, or ends as an orphan (task_resume.c). */
 #include <stdlib.h>
 
+#include "core/backoff.h"
 #include "core/query_retry.h"
 #include "core/task_parts.h"
+
+#define REFUSED_FIRST_MS 1000 /* a question that the store refuses is put again, ever less often */
+#define REFUSED_MOST_MS 60000
 
 /* A task that is being read. */
 struct reading {
@@ -14,7 +18,10 @@ struct reading {
     struct block **notes; /* by number */
     size_t n_notes, next_note;
     const int *failed;
-    void (*done)(void *arg, int status);
+    struct query query; /* the last one that was put */
+    store_query_fn answered;
+    uint64_t n_refusals; /* in a row of all that were put */
+    restore_fn done;
     void *arg;
 };
 
@@ -99,14 +106,37 @@ static bool conclude(struct reading *d)
 
 static void reading_finish(struct reading *d, int status)
 {
-    void (*done)(void *, int) = d->done;
+    restore_fn done = d->done;
+    struct task *t = d->task;
     void *arg = d->arg;
     if (status == 0 && !*d->failed && !conclude(d))
         status = STORE_CORRUPT;
     drop_notes(d);
     block_free(d->tail);
     free(d);
-    done(arg, status);
+    done(arg, t, status);
+}
+
+/* A refusal is told once; the question is put until it is answered, or the hub is closed. */
+static void reading_answered(void *arg, int status, struct answer *answer)
+{
+    struct reading *d = arg;
+    struct hub *h = d->task->hub;
+    if (status != STORE_REFUSED || !h->o.shared || h->closing) {
+        d->answered(d, status, answer);
+        return;
+    }
+    msec_t wait = backoff_ms(++d->n_refusals, REFUSED_FIRST_MS, REFUSED_MOST_MS);
+    query_retry_in(h, wait, &d->query, reading_answered, d);
+    if (d->n_refusals == 1)
+        d->done(d->arg, d->task, STORE_REFUSED);
+}
+
+static void put_query(struct reading *d, struct query query, store_query_fn answered)
+{
+    d->query = query;
+    d->answered = answered;
+    query_retry(d->task->hub, &d->query, reading_answered, d);
 }
 
 static void ask_inbox(struct reading *d);
@@ -134,11 +164,10 @@ static void ask_inbox(struct reading *d)
         reading_finish(d, 0);
         return;
     }
-    query_retry(d->task->hub,
-                &(struct query){.kind = QUERY_INBOX,
-                                .task_key = task_key(t),
-                                .after = task_inbox_position(t)},
-                on_inbox, d);
+    put_query(d,
+              (struct query){
+                  .kind = QUERY_INBOX, .task_key = task_key(t), .after = task_inbox_position(t)},
+              on_inbox);
 }
 
 static void read_blocks(struct reading *d);
@@ -182,12 +211,12 @@ static void on_blocks(void *arg, int status, struct answer *answer)
 
 static void read_blocks(struct reading *d)
 {
-    query_retry(d->task->hub,
-                &(struct query){.kind = QUERY_BLOCKS,
-                                .task_key = task_key(d->task),
-                                .after = d->after,
-                                .max_bytes = 1 << 20},
-                on_blocks, d);
+    put_query(d,
+              (struct query){.kind = QUERY_BLOCKS,
+                             .task_key = task_key(d->task),
+                             .after = d->after,
+                             .max_bytes = 1 << 20},
+              on_blocks);
 }
 
 static void ask_notes(struct reading *d);
@@ -218,15 +247,15 @@ static void on_notes(void *arg, int status, struct answer *answer)
 
 static void ask_notes(struct reading *d)
 {
-    query_retry(d->task->hub,
-                &(struct query){.kind = QUERY_NOTES,
-                                .task_key = task_key(d->task),
-                                .after = d->n_notes ? d->notes[d->n_notes - 1]->first : 0},
-                on_notes, d);
+    put_query(d,
+              (struct query){.kind = QUERY_NOTES,
+                             .task_key = task_key(d->task),
+                             .after = d->n_notes ? d->notes[d->n_notes - 1]->first : 0},
+              on_notes);
 }
 
-void restore_task(struct task *t, struct block *tail, bool bare, const int *failed,
-                  void (*done)(void *arg, int status), void *arg)
+void restore_task(struct task *t, struct block *tail, bool bare, const int *failed, restore_fn done,
+                  void *arg)
 {
     struct reading *d = xcalloc(sizeof *d);
     *d = (struct reading){

@@ -273,7 +273,8 @@ void task_leave(struct task *t);
 bool task_may_move(const struct task *t);
 /* The next home finds all of it in the store: it was left, or never began. */
 bool task_is_parted(const struct task *t);
-void task_drop(struct task *t); /* such a one, from memory; its stream stays */
+void task_drop(struct task *t);   /* such a one, from memory; its stream stays */
+void task_forget(struct task *t); /* the same of one that was adopted, and nothing more */
 /* The same, and appends the id to ids, as a JSON string with commas between; returns 1 or 0. */
 uint32_t task_cancel_told(struct task *t, struct str actor, struct buf *ids);
 /* The same for a task, which may have ended, and all its descendants; returns the number. */

@@ -168,6 +168,12 @@ bool task_is_parted(const struct task *t)
 void task_drop(struct task *t)
 {
     ASSERT(task_is_parted(t));
+    task_forget(t);
+}
+
+void task_forget(struct task *t)
+{
+    ASSERT(t->refs == 0 && !t->has_slot);
     t->stream->task = NULL;
     task_uncount(t);
     task_free(t);

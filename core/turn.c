@@ -107,13 +107,14 @@ void hub_abandon(struct hub *h)
 }
 
 /* A task that the next gateway starts, or goes on with, need not end.  One whose slot is being
- * repaired, or is on its way to another home, is waited for as long as there is time. */
+ * repaired, or is on its way to another home, is waited for as long as there is time; but not one
+ * that cannot be read. */
 static bool is_for_the_next(const struct task *t)
 {
     if (t->left)
         return true;
     if (!task_is_served(t))
-        return t->hub->abandoned;
+        return t->hub->abandoned || slots_has(&t->hub->unrepaired, slot_of(task_owner(t)));
     return t->phase == PHASE_PENDING && (t->hub->abandoned || task_goes_on(t));
 }
 

@@ -14,6 +14,7 @@
 #include "core/hub.h"
 #include "gateway/base/log.h"
 #include "gateway/cluster/dealer.h"
+#include "gateway/cluster/repairs.h"
 #include "gateway/store/store_pg.h"
 
 #define CLOCK_OFF_MS 2000
@@ -30,14 +31,13 @@ struct cluster {
     struct cluster_options o;
     struct store_view view;
     struct slots ours;      /* by the view, but for those that leave */
-    struct slots waiting;   /* of ours, those to be restored next */
-    struct slots restoring; /* those under way */
+    struct repairs repairs; /* of ours */
+    int untold;             /* why some are not repaired, while nobody is served yet */
     struct slots closing;   /* refused, and not idle yet */
     struct slots parted;    /* of these, those whose tasks are left: there is no way back */
     msec_t closing_since, closes_after;
-    uv_timer_t tick;         /* runs while some are closing */
-    struct slots leaving;    /* left, and not released yet */
-    struct slots unrepaired; /* of ours, those that a repair has failed for: refused for good */
+    uv_timer_t tick;      /* runs while some are closing */
+    struct slots leaving; /* left, and not released yet */
     bool started, begun, serves, restores, leaves, stopped, clock_is_off;
     struct waiter staged; /* before leaving ones may be released */
     int64_t us;
@@ -66,19 +66,61 @@ static void cluster_tell(struct cluster *c)
 
 static void restore_next(struct cluster *c);
 
-/* Slots that cannot be repaired are kept, and not tried again: the next node would fail as well,
- * and each try costs the others' owners.  A node that serves nobody yet ends instead. */
+static void unrepaired_of(const struct cluster *c, struct slots *ret)
+{
+    *ret = c->hub->unrepaired;
+    slots_add_those(ret, &c->repairs.unrepaired);
+}
+
+static void tell_repaired(struct cluster *c)
+{
+    struct slots rest;
+    unrepaired_of(c, &rest);
+    log_event(LEVEL_INFO, "cluster", "slots_repaired", LOG_INT("unrepaired", slots_count(&rest)));
+}
+
+/* A node that serves nobody yet may end by what it is told, so that is told when nothing is left
+ * that could be served. */
+static void tell_opened(struct cluster *c, int status)
+{
+    if (status < 0 && !c->serves && !slots_are_empty(&c->repairs.waiting)) {
+        c->untold = status;
+        return;
+    }
+    c->serves = c->serves || status == 0;
+    c->o.opened(c->o.arg, status);
+    if (status == 0 && c->untold)
+        c->o.opened(c->o.arg, c->untold);
+    c->untold = 0;
+}
+
+/* Slots that cannot be repaired are kept: the next node would fail as well.  Those that are left
+ * when the others have opened are tried again. */
 static void cluster_on_restored(void *arg, int status)
 {
     struct cluster *c = arg;
-    c->restores = false;
-    if (status < 0)
-        slots_add_those(&c->unrepaired, &c->restoring);
-    memset(&c->restoring, 0, sizeof c->restoring);
-    c->o.opened(c->o.arg, status);
-    if (c->stopped || (status < 0 && !c->serves))
+    struct slots closed = c->repairs.going, again;
+    if (status == REPAIRED_MORE) {
+        repairs_take_open(&c->repairs, &c->hub->open);
+        tell_repaired(c);
+        cluster_tell(c);
         return;
-    c->serves = true;
+    }
+    c->restores = false;
+    unsigned n = slots_count(&closed);
+    slots_less(&closed, &c->hub->open);
+    again = closed;
+    slots_less(&again, &c->hub->unrepaired);
+    bool held = slots_count(&closed) > slots_count(&again);
+    bool failed = repairs_done(&c->repairs, &again, c->hub->clock.now_ms);
+    if (repairs_take_open(&c->repairs, &c->hub->open))
+        tell_repaired(c);
+    if (slots_count(&closed) < n || n == 0)
+        tell_opened(c, 0);
+    if (held || failed)
+        tell_opened(c, status);
+    if (c->stopped || (!c->serves && slots_are_empty(&c->repairs.waiting)))
+        return;
     cluster_tell(c);
     restore_next(c);
 }
@@ -88,15 +130,14 @@ static void restore_next(struct cluster *c)
     struct slots own = {0};
     int64_t number = 0;
     unsigned n = 0;
-    if (c->restores || c->stopped || (c->begun && slots_are_empty(&c->waiting)))
+    if (c->restores || c->stopped || (c->begun && slots_are_empty(&c->repairs.waiting)))
         return;
     if (!c->started || (c->pg && !store_pg_is_sure(c->pg)))
         return;
     c->begun = c->restores = true;
-    c->restoring = c->waiting;
-    memset(&c->waiting, 0, sizeof c->waiting);
+    repairs_next(&c->repairs);
     for (unsigned i = 0; i < N_SLOTS; i++) {
-        if (!slots_has(&c->restoring, i))
+        if (!slots_has(&c->repairs.going, i))
             continue;
         number = c->view.moved[i] > number ? c->view.moved[i] : number;
         if (store_pg_is_own(c->pg, i, c->view.moved[i]))
@@ -104,7 +145,7 @@ static void restore_next(struct cluster *c)
         n++;
     }
     log_event(LEVEL_INFO, "cluster", "slots_come", LOG_INT("slots", n));
-    hub_restore_slots(c->hub, &c->restoring, &own, (struct tenure){number, c->view.newest_id},
+    hub_restore_slots(c->hub, &c->repairs.going, &own, (struct tenure){number, c->view.newest_id},
                       cluster_on_restored, c);
 }
 
@@ -262,12 +303,12 @@ static void take_slots(struct cluster *c, const struct store_view *before)
             slots_take(&c->ours, i);
             slots_take(&c->closing, i);
             slots_take(&c->parted, i);
-            slots_take(&c->unrepaired, i);
+            repairs_forget(&c->repairs, i);
         }
         if (!mine || slots_has(&c->ours, i) || slots_has(&c->leaving, i))
             continue;
         slots_add(&c->ours, i);
-        slots_add(&c->waiting, i);
+        repairs_add(&c->repairs, i);
     }
     c->leaves = c->leaves && !slots_are_empty(&c->leaving);
 }
@@ -342,6 +383,7 @@ static void on_view(uv_async_t *async)
         cluster_tell(c);
         close_strays(c);
     }
+    repairs_look(&c->repairs, c->hub->clock.now_ms);
     restore_next(c);
     if (c->begun)
         leave_some(c);
@@ -378,6 +420,7 @@ struct cluster *cluster_open(uv_loop_t *loop, struct hub *hub, struct store_pg *
     c->pg = pg;
     c->o = *options;
     list_init(&c->watchers);
+    repairs_init(&c->repairs);
     if (!pg && options->us)
         fix_view(c);
     if (!pg)
@@ -506,12 +549,15 @@ int64_t cluster_incarnation(const struct cluster *c)
 struct cluster_counts cluster_count(const struct cluster *c)
 {
     struct cluster_counts n = {0};
-    for (unsigned i = 0; i < N_SLOTS; i++) {
-        n.open += slots_has(&c->hub->open, i);
-        n.coming += slots_has(&c->waiting, i) || slots_has(&c->restoring, i);
-        n.leaving += slots_has(&c->leaving, i) || slots_has(&c->closing, i);
-        n.unrepaired += slots_has(&c->unrepaired, i);
-    }
+    struct slots coming = c->repairs.waiting, leaving = c->leaving, unrepaired;
+    unrepaired_of(c, &unrepaired);
+    slots_add_those(&coming, &c->repairs.going);
+    slots_less(&coming, &unrepaired);
+    slots_add_those(&leaving, &c->closing);
+    n.open = slots_count(&c->hub->open);
+    n.coming = slots_count(&coming);
+    n.leaving = slots_count(&leaving);
+    n.unrepaired = slots_count(&unrepaired);
     for (size_t i = 0; i < c->view.n; i++)
         n.nodes[c->view.nodes[i].state]++;
     if (c->pg)

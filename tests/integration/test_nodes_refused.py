@@ -93,11 +93,23 @@ def test_a_rescue_that_is_refused_is_in_no_others_way(cluster):
     assert text_of(events) == "half" and events[-1]["event"] == "task.failed"
 
 
-def test_a_damaged_record_ends_no_home_of_others(cluster):
-    """Slots that cannot be repaired stay closed there; the others' owners notice nothing."""
+def unrepaired(gateway):
+    closed, = [line for line in gateway.http("GET", "/metrics")[2].decode().splitlines()
+               if line.startswith('holdfast_cluster_slots{state="unrepaired"} ')]
+    return int(closed.split()[1])
+
+
+def is_refused(gateway, owner):
+    with client_of(gateway, owner) as client:
+        return client.ask("conversations").get("code") == "overloaded"
+
+
+def test_a_damaged_record_shuts_its_own_slot(cluster):
+    """The others' owners are served, also those that came with it; it opens when it is mended."""
     one, two = cluster.start("one", "two")
-    lost, kept = cluster.owners_at("one", 1, "lost")[0], cluster.owners_at("two", 1, "kept")[0]
-    task = begin(one, lost)
+    lost, beside = cluster.owners_at("one", 2, "lost")
+    kept = cluster.owners_at("two", 1, "kept")[0]
+    task, other = begin(one, lost), begin(one, beside)
     where = f"task_id = convert_to('{task['task_id']}', 'UTF8')"
     with client_of(two, kept) as client:
         live = client.chat({"flood": 100000, "bytes": 40, "per_s": 20})
@@ -105,21 +117,47 @@ def test_a_damaged_record_ends_no_home_of_others(cluster):
         cluster.sql(f"UPDATE tasks SET ancestors = 'x' WHERE {where}")
         one.kill()
         told = two.logged("event=cannot_repair")
-        assert "a record of a live task is damaged" in told
+        assert "a record of a live task is damaged" in told and "slots=1" in told
         seen = len(client.events_since(live))
         client.expect(lambda line: line["type"] == "event", len(client.log))  # on the connection that it had
         assert len(client.events_since(live)) > seen
         client.call("cancel", task_id=live["task_id"], conversation_id=live["conversation_id"])
         client.wait_terminal(live)
-    with client_of(two, lost) as client:
-        assert client.ask("conversations")["code"] == "overloaded"
-    closed = [line for line in two.http("GET", "/metrics")[2].decode().splitlines()
-              if line.startswith('holdfast_cluster_slots{state="unrepaired"} ')]
-    assert int(closed[0].split()[1]) > 0
+    assert text_of(served(two, beside, other)) == "half"
+    assert is_refused(two, lost) and unrepaired(two) == 1
     said = run("admin", "--config", str(two.folder / "config.json"), "--data", str(two.data), "nodes").stdout
-    assert f'"unrepaired":{closed[0].split()[1]}' in said
-    assert two.stop() == 0
+    assert '"unrepaired":1' in said
     cluster.sql(f"UPDATE tasks SET ancestors = NULL WHERE {where}")
-    two.start()
+    assert "unrepaired=0" in two.logged("event=slots_repaired")
     events = served(two, lost, task)
     assert text_of(events) == "half" and events[-1]["event"] == "task.failed"
+    assert unrepaired(two) == 0 and len([line for line in two.log if "event=cannot_repair" in line]) == 1
+
+
+def test_a_start_opens_what_is_not_damaged(cluster):
+    one, = cluster.start("one")
+    task, other = begin(one, "ann"), begin(one, "bob")
+    one.kill()
+    cluster.sql(f"UPDATE tasks SET ancestors = 'x' WHERE task_id = convert_to('{task['task_id']}', 'UTF8')")
+    one.start()
+    assert "slots=1" in one.logged("event=cannot_repair")
+    assert text_of(served(one, "bob", other)) == "half"
+    assert is_refused(one, "ann") and unrepaired(one) == 1
+
+
+def test_reads_that_the_server_refuses_are_put_again(cluster):
+    """All slots that came wait for it; the owners who are served already notice nothing."""
+    one, two = cluster.start("one", "two")
+    lost, kept = cluster.owners_at("one", 1, "lost")[0], cluster.owners_at("two", 1, "kept")[0]
+    task = begin(one, lost)
+    cluster.sql("ALTER TABLE revocations RENAME TO elsewhere")
+    one.kill()
+    assert "does not exist" in two.logged("event=cannot_repair")
+    with client_of(two, kept) as client:
+        client.finish({"token": "on"})
+    assert is_refused(two, lost)
+    wait_until(lambda: unrepaired(two) == nodes.N_SLOTS // 2, "all that cannot be repaired")
+    cluster.sql("ALTER TABLE elsewhere RENAME TO revocations")
+    events = served(two, lost, task)
+    assert text_of(events) == "half" and events[-1]["event"] == "task.failed"
+    wait_until(lambda: unrepaired(two) == 0, "all slots")

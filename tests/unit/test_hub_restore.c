@@ -6,6 +6,7 @@
 
 static int setup(void **state)
 {
+    kit_fault.times = 0;
     *state = kit_new();
     return 0;
 }
@@ -420,17 +421,128 @@ static void test_seals_that_the_store_refuses_leave_their_slots_closed(void **st
     }
 }
 
-/* Nor are questions put for ever that the store refuses. */
-static void test_questions_that_the_store_refuses_are_not_waited_for(void **state)
+/* --- what cannot be read costs no more than it must ------------------------------------------- */
+
+static bool is_open(const struct kit *k, const char *owner)
+{
+    return slots_has(&k->hub.open, slot_of(str_of(owner)));
+}
+
+/* Few of ann's, and a notice, a webhook and a schedule would be beside them: those are rows.  True
+ * while the question is one about all of the slots. */
+static bool begin_again_after(struct kit *k, unsigned first, enum store_error error)
+{
+    int status;
+    start_few(k);
+    struct client *c = client_new(k, "ann");
+    client_say(c, json("{'type':'schedule','chat':{'message':'tick'},'every_s':3600}"));
+    client_await(c, json("'type':'scheduled'"));
+    client_free(c);
+    open_next_home(k);
+    fail_reads(first, 1, error);
+    take_all_slots(k, 10, &status);
+    kit_settle(k);
+    if (slots_count(&k->hub.open) > 0 || status == 0)
+        return false;
+    assert_int_equal(status, error);
+    assert_int_equal(slots_count(&k->hub.unrepaired), 0);
+    assert_int_equal(k->hub.n_live, 0);
+    assert_null(owner_find(&k->hub, STR("ann")));
+    take_all_slots(k, 11, &status);
+    kit_settle(k);
+    assert_int_equal(status, 0);
+    expect_few_orphans(k);
+    assert_int_equal(k->hub.n_schedules, 1);
+    return true;
+}
+
+static void test_a_repair_that_fails_may_begin_again(void **state)
+{
+    static const enum store_error errors[] = {STORE_REFUSED, STORE_CORRUPT};
+    struct kit *k = *state;
+    unsigned n = 0;
+    for (unsigned first = 1; n + 1 == first; first++) {
+        kit_free_all(k);
+        *state = k = kit_new();
+        n += begin_again_after(k, first, errors[first % 2]);
+    }
+    assert_in_range(n, 8, 12); /* revoked owners, tails, notices, live tasks, three kinds of rows */
+}
+
+/* Up to where a task's own questions begin: n of them are refused, or damaged. */
+static void fail_task_reads(struct kit *k, unsigned n, enum store_error error, int *ret_status)
+{
+    start_tasks(k);
+    open_next_home(k);
+    take_all_slots(k, 10, ret_status);
+    while (store_inline_next(k->inline_store) != QUERY_BLOCKS)
+        assert_true(kit_step(k));
+    fail_reads(1, n, error);
+    kit_settle(k);
+}
+
+static void test_tasks_that_the_store_refuses_are_read_later(void **state)
+{
+    struct kit *k = *state;
+    for (unsigned n = 1; n < 4; n++) {
+        int status;
+        kit_free_all(k);
+        *state = k = kit_new();
+        fail_task_reads(k, n, STORE_REFUSED, &status);
+        assert_int_equal(status, STORE_REFUSED);
+        assert_false(is_open(k, "bob")); /* the first task is his */
+        assert_int_equal(is_open(k, "ann"), n == 1);
+        assert_int_equal(slots_count(&k->hub.open), N_SLOTS - (n == 1 ? 1 : 2));
+        assert_int_equal(slots_count(&k->hub.unrepaired), n == 1 ? 1 : 2);
+        pass_seconds(k, 3);
+        assert_int_equal(status, REPAIRED_MORE);
+        assert_int_equal(slots_count(&k->hub.open), N_SLOTS);
+        assert_int_equal(slots_count(&k->hub.unrepaired), 0);
+        expect_orphans(k);
+        kit_crash(k);
+        expect_orphans(k);
+    }
+}
+
+/* They are asked for once a minute at last, and hold no stop. */
+static void test_tasks_that_the_store_refuses_for_ever_hold_nothing_up(void **state)
 {
     struct kit *k = *state;
     int status;
-    start_few(k);
+    fail_task_reads(k, 1000000, STORE_REFUSED, &status);
+    pass_seconds(k, 600);
+    unsigned before = kit_passed[KIT_READ];
+    pass_seconds(k, 600);
+    assert_int_equal(kit_passed[KIT_READ] - before, 10 * TASKS);
+    assert_int_equal(slots_count(&k->hub.open), N_SLOTS - 2);
+    hub_drain(&k->hub);
+    kit_pass(k, 1000);
+    assert_true(hub_is_over(&k->hub));
+    kit_fault.times = 0;
+    kit_crash(k);
+    expect_orphans(k);
+}
+
+static void test_a_damaged_task_shuts_its_slot_alone(void **state)
+{
+    struct kit *k = *state;
+    int status;
+    start_tasks(k);
     open_next_home(k);
-    fail_reads(1, 1, STORE_REFUSED);
     take_all_slots(k, 10, &status);
+    while (store_inline_next(k->inline_store) != QUERY_INBOX)
+        assert_true(kit_step(k));
+    fail_reads(1, 1, STORE_CORRUPT);
     kit_settle(k);
-    assert_int_equal(status, STORE_REFUSED);
+    assert_int_equal(status, STORE_CORRUPT);
+    assert_int_equal(slots_count(&k->hub.open), N_SLOTS - 1);
+    assert_int_equal(slots_count(&k->hub.unrepaired), 1);
+    assert_int_equal(is_open(k, "ann") + is_open(k, "bob"), 1);
+    pass_seconds(k, 100);
+    assert_int_equal(slots_count(&k->hub.unrepaired), 1);
+    hub_drain(&k->hub);
+    kit_pass(k, 1000);
+    assert_true(hub_is_over(&k->hub));
 }
 
 #define HUB_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -450,7 +562,10 @@ int main(void)
         HUB_TEST(test_seals_that_were_given_up_are_put_again),
         HUB_TEST(test_seals_that_were_refused_are_put_once_more),
         HUB_TEST(test_seals_that_the_store_refuses_leave_their_slots_closed),
-        HUB_TEST(test_questions_that_the_store_refuses_are_not_waited_for),
+        HUB_TEST(test_a_repair_that_fails_may_begin_again),
+        HUB_TEST(test_tasks_that_the_store_refuses_are_read_later),
+        HUB_TEST(test_tasks_that_the_store_refuses_for_ever_hold_nothing_up),
+        HUB_TEST(test_a_damaged_task_shuts_its_slot_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
