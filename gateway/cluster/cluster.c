@@ -546,6 +546,11 @@ int64_t cluster_incarnation(const struct cluster *c)
     return c->us;
 }
 
+int64_t cluster_home_beside(const struct cluster *c)
+{
+    return c->o.home != c->us ? c->o.home : 0;
+}
+
 struct cluster_counts cluster_count(const struct cluster *c)
 {
     struct cluster_counts n = {0};

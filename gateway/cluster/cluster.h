@@ -97,6 +97,8 @@ bool cluster_has_others(const struct cluster *c);
 unsigned cluster_slots_of(const struct cluster *c, int64_t incarnation); /* 0: nobody's */
 /* Ourselves. */
 int64_t cluster_incarnation(const struct cluster *c); /* 0: a store of one node */
+/* A process beside the home of all, which it is a front of; 0: it is none. */
+int64_t cluster_home_beside(const struct cluster *c);
 
 struct cluster_counts {
     uint32_t open, coming, leaving, unrepaired; /* of our slots */

@@ -99,6 +99,14 @@ static void other_ended(void *arg)
 static const struct pipe_user other_user = {
     .bytes = other_bytes, .room = other_room, .ended = other_ended};
 
+static bool all_are_asked_for(const struct exchange *x)
+{
+    char *all = http_query_value(x->wsi, "all");
+    bool asked = all != NULL;
+    free(all);
+    return asked;
+}
+
 /* --- asking ----------------------------------------------------------------------------------- */
 
 static void ask_other(void *arg, uint64_t node)
@@ -117,10 +125,22 @@ static void ask_other(void *arg, uint64_t node)
     (void)pipes->write(o->pipe, buf_str(&all->request));
 }
 
+static void ask_front(void *arg, uint64_t node, const char *name)
+{
+    (void)name;
+    ask_other(arg, node);
+}
+
+/* By another one, which asks the others itself; but a crew's home is asked by its front for all. */
+static bool asks_nobody(const struct exchange *x)
+{
+    const struct peer *peer = lws_get_opaque_user_data(x->wsi);
+    return !x->front->pipes || (peer && peer->is_linked && !all_are_asked_for(x));
+}
+
 void others_ask(struct exchange *x, const char *owner, void (*done)(struct exchange *x))
 {
     const struct pipe_port *pipes = x->front->pipes;
-    const struct peer *peer = lws_get_opaque_user_data(x->wsi);
     others_forget(x);
     struct others *all = x->others = xcalloc(sizeof *all);
     *all = (struct others){.x = x, .done = done, .silent.fire = on_silent, .asks = true};
@@ -128,11 +148,15 @@ void others_ask(struct exchange *x, const char *owner, void (*done)(struct excha
     list_init(&all->answered);
     buf_puts(&all->request, "GET /v1/admin/state?owner=");
     http_put_encoded(&all->request, owner, "");
+    buf_puts(&all->request, cluster_home_beside(x->front->cluster) ? "&all=1" : "");
     buf_puts(&all->request, " HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-    if (pipes && !(peer && peer->is_linked))
+    if (!asks_nobody(x)) {
         pipes->each(pipes->arg, ask_other, all);
+        pipes->each_front(pipes->arg, ask_front, all);
+    }
     all->asks = false;
-    timer_arm(&x->front->hub->clock, &all->silent, x->front->hub->clock.now_ms + SILENT_MS);
+    msec_t wait = all_are_asked_for(x) ? SILENT_MS / 2 : SILENT_MS; /* who asks waits as well */
+    timer_arm(&x->front->hub->clock, &all->silent, x->front->hub->clock.now_ms + wait);
     others_settle(all);
 }
 
@@ -242,6 +266,44 @@ bool others_put_node(const struct exchange *x, const struct store_node *node, st
         struct str row = own_row(answer_of(it));
         buf_putstr(out, row);
         return row.n > 0;
+    }
+    return false;
+}
+
+struct fronts {
+    const struct exchange *x;
+    struct buf *out;
+};
+
+static void put_front(void *arg, uint64_t node, const char *name)
+{
+    const struct fronts *f = arg;
+    const struct store_node one = {.incarnation = (int64_t)node};
+    buf_putc(f->out, ',');
+    if (others_put_node(f->x, &one, f->out))
+        return;
+    buf_putc(f->out, '{');
+    js_put_field(f->out, "name", str_of(name));
+    js_put_bool(f->out, "silent", true);
+    buf_putc(f->out, '}');
+}
+
+/* Those that were asked: a state that nobody asked for has its own row alone. */
+void others_put_fronts(const struct exchange *x, struct buf *out)
+{
+    const struct pipe_port *pipes = x->front->pipes;
+    if (!asks_nobody(x))
+        pipes->each_front(pipes->arg, put_front, &(struct fronts){x, out});
+}
+
+bool others_put_home(const struct exchange *x, struct buf *out)
+{
+    int64_t home = cluster_home_beside(x->front->cluster);
+    list_each (it, answers_of(x)) {
+        if (!home || list_item(it, const struct other, at)->incarnation != home)
+            continue;
+        buf_putstr(out, js_raw(answer_of(it), 0));
+        return true;
     }
     return false;
 }

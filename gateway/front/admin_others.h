@@ -2,7 +2,8 @@
  *
  * Shape:    each that lives is asked over its link for its own state (admin_state.h), whose rows
  *           are then put behind ours.  One that does not answer within a second is silent: the
- *           rest is shown without it.
+ *           rest is shown without it.  The fronts of a crew are asked by their home, and a front
+ *           shows what its home says.
  * Thread:   loop.
  * Owns:     the pipes and the answers, until the next question or the exchange's end.
  */
@@ -28,6 +29,10 @@ int64_t others_most(const struct exchange *x, const char *key); /* the largest o
 bool others_any(const struct exchange *x, const char *key);     /* it is true for one */
 /* Appends the row that a gateway has for itself; false: it is silent. */
 bool others_put_node(const struct exchange *x, const struct store_node *node, struct buf *out);
+/* Appends the rows of a crew's fronts, each with a comma before it. */
+void others_put_fronts(const struct exchange *x, struct buf *out);
+/* A crew's front: appends the home's state as it is; false: the home is silent. */
+bool others_put_home(const struct exchange *x, struct buf *out);
 /* Appends an array with the name and the metrics of each. */
 void others_put_metrics(const struct exchange *x, struct buf *out);
 

@@ -35,7 +35,7 @@ struct state_list {
 /* A store of one process has one gateway, whose rows need no name. */
 static const char *node_name(const struct front *f)
 {
-    return cluster_node(f->cluster, 0) ? f->config->cluster.node : NULL;
+    return cluster_incarnation(f->cluster) ? f->config->cluster.node : NULL;
 }
 
 /* Begins a row, unless it is not wanted or there are enough. */
@@ -182,10 +182,13 @@ static void put_nodes(const struct exchange *x, struct buf *out)
         js_put_int(out, "slots", cluster_slots_of(f->cluster, node->incarnation));
     if (node)
         js_put_int(out, "load", node->load);
+    if (cluster_home_beside(f->cluster)) /* nobody stops it alone */
+        js_put_bool(out, "front", true);
     buf_putc(out, '}');
     for (size_t i = 0; (node = cluster_node(f->cluster, i)) != NULL; i++)
         if (node->incarnation != cluster_incarnation(f->cluster))
             put_other_node(x, node, out);
+    others_put_fronts(x, out);
     buf_putc(out, ']');
 }
 
@@ -251,6 +254,8 @@ static void state_put(struct exchange *x, struct buf *out)
 {
     struct front *f = x->front;
     struct buf metrics = {0};
+    if (others_put_home(x, out))
+        return;
     f->write_metrics(f->metrics_arg, &metrics);
     buf_puts(out, "{\"type\":\"state\"");
     js_put_int(out, "at", f->hub->clock.wall_ms);

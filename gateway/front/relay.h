@@ -34,6 +34,9 @@ struct pipe_port {
     struct pipe *(*open_operator)(void *arg, uint64_t node, const struct pipe_user *user,
                                   void *user_arg);
     void (*each)(void *arg, void (*visit)(void *arg, uint64_t node), void *visit_arg);
+    /* At the home of a crew: its fronts, which are no nodes but can be asked as an operator. */
+    void (*each_front)(void *arg, void (*visit)(void *arg, uint64_t node, const char *name),
+                       void *visit_arg);
     bool (*write)(struct pipe *p, struct str bytes); /* all of it; false: no more for now */
     void (*took)(struct pipe *p, size_t bytes);
     void (*close)(struct pipe *p); /* and frees it */

@@ -68,6 +68,14 @@ static void say_bytes(struct pipe *p, struct str bytes)
     p->room -= (int64_t)bytes.n;
 }
 
+/* Those of a crew's home have ids of their own. */
+#define HOME_IDS 0x80000000u
+
+static bool link_is_of_crews_front(const struct link *k)
+{
+    return k->links->o.is_crew && !k->peer && k->state == LINK_UP;
+}
+
 /* --- at the front ----------------------------------------------------------------------------- */
 
 static struct pipe *open_over(struct link *k, const struct link_frame *f,
@@ -76,7 +84,7 @@ static struct pipe *open_over(struct link *k, const struct link_frame *f,
     struct link_frame named = *f;
     if (!k || link_is_full(k))
         return NULL;
-    struct pipe *p = pipe_new(k, ++k->next_id);
+    struct pipe *p = pipe_new(k, ++k->next_id | (k->peer ? 0 : HOME_IDS));
     p->user = user;
     p->arg = user_arg;
     named.id = p->on.id;
@@ -106,10 +114,34 @@ static struct pipe *open_worker(void *arg, uint64_t node, const struct pipe_user
     return open_to_node(link_to(arg, node), LINK_IS_WORKER, user, user_arg);
 }
 
+/* The one that was accepted last: others are of lives before. */
+static struct link *link_of_front(struct links *l, uint64_t node)
+{
+    struct link *last = NULL;
+    list_each (it, &l->all) {
+        struct link *k = list_item(it, struct link, all);
+        if (link_is_of_crews_front(k) && k->incarnation == node)
+            last = k;
+    }
+    return last;
+}
+
 static struct pipe *open_operator(void *arg, uint64_t node, const struct pipe_user *user,
                                   void *user_arg)
 {
-    return open_to_node(link_to(arg, node), LINK_IS_OPERATOR, user, user_arg);
+    struct link *k = link_to(arg, node);
+    return open_to_node(k ? k : link_of_front(arg, node), LINK_IS_OPERATOR, user, user_arg);
+}
+
+static void each_front(void *arg, void (*visit)(void *arg, uint64_t node, const char *name),
+                       void *visit_arg)
+{
+    struct links *l = arg;
+    list_each (it, &l->all) {
+        const struct link *k = list_item(it, struct link, all);
+        if (link_is_of_crews_front(k) && link_of_front(l, k->incarnation) == k)
+            visit(visit_arg, k->incarnation, k->name);
+    }
 }
 
 static void each_node(void *arg, void (*visit)(void *arg, uint64_t node), void *visit_arg)
@@ -143,6 +175,7 @@ void pipe_port_init(struct links *l)
                                   .open_worker = open_worker,
                                   .open_operator = open_operator,
                                   .each = each_node,
+                                  .each_front = each_front,
                                   .write = write_pipe,
                                   .took = pipe_took,
                                   .close = close_pipe};
@@ -289,11 +322,18 @@ static bool pipe_is_served(struct links *l, const struct link_frame *f)
     return is_nodes || l->o.is_here(l->o.arg, f->text[0]);
 }
 
+/* A front opens them, and a crew's home, for its operator. */
+static bool may_open(const struct link *k, const struct link_frame *f)
+{
+    bool is_crews = k->links->o.is_crew && f->id >= HOME_IDS && f->flags == LINK_IS_OPERATOR;
+    return (!k->peer || (is_crews && f->text[0].n == 0)) && !link_find(&k->pipes, f->id);
+}
+
 static void take_pipe(struct link *k, const struct link_frame *f)
 {
     struct links *l = k->links;
     char from[128];
-    if (k->peer || link_find(&k->pipes, f->id)) {
+    if (!may_open(k, f)) {
         link_close(k, LINK_END_BROKEN, "a pipe that no front opens");
         return;
     }
@@ -365,8 +405,6 @@ bool pipe_take(struct link *k, const struct link_frame *f)
 
 void pipes_turn(struct link *k)
 {
-    if (k->peer)
-        return;
     list_each (it, &k->all_pipes) {
         struct pipe *p = container_of(list_item(it, struct on_link, all), struct pipe, on);
         if (!p->user)

@@ -32,6 +32,7 @@ struct links_options {
     uint64_t incarnation;             /* of this process: no other has it */
     const char *listen;               /* ADDRESS:PORT; NULL: nobody can dial */
     bool tls;      /* what is dialled is encrypted, and what is accepted must be */
+    bool is_crew;  /* a home and its fronts, which it asks over the links that they have dialled */
     int listen_fd; /* or a socket that listens, which is taken; 0: none */
     void *arg;     /* of the next */
     /* The incarnation of a slot's home; 0: nobody's.  And whether an owner's is this node. */

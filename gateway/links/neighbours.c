@@ -103,6 +103,7 @@ static bool open_all(struct neighbours *n, struct front *f, const struct crew_me
                                     .incarnation = (uint64_t)cluster_incarnation(f->cluster),
                                     .listen = crew ? NULL : f->config->cluster.listen,
                                     .tls = !crew && f->config->cluster.tls,
+                                    .is_crew = crew != NULL,
                                     .listen_fd = crew && crew->is_home ? crew->link_fd : 0,
                                     .arg = f,
                                     .home_of = home_of,

@@ -191,7 +191,8 @@ function showNodes(state) {
         node.port ?? "",
         node.pid ?? "",
       ],
-      node.pid === undefined ? [] : [["Drain", () => drain(node), true]], // a silent one hears nothing
+      // A silent one hears nothing, and a front goes with its home.
+      node.pid === undefined || node.front ? [] : [["Drain", () => drain(node), true]],
     ]),
   );
 }
