@@ -62,12 +62,18 @@ static struct pg_conn *bytes_begin(struct store_pg_bytes *b)
     return conn;
 }
 
-static int64_t bytes_end(struct store_pg_bytes *b, struct pg_conn *conn, int64_t status)
+/* The event of the log, when it fails, by what was asked for. */
+#define BYTES_READ "not_read"
+#define BYTES_STORE "not_stored"
+#define BYTES_REMOVE "not_removed"
+
+static int64_t bytes_end(struct store_pg_bytes *b, struct pg_conn *conn, const char *event,
+                         int64_t status)
 {
     if (status < 0 && status != STORE_NOT_FOUND && status != STORE_CORRUPT) {
         bool refused = strcmp(conn->state, "22012") == 0; /* a division by zero of ours */
         pg_note_error(b->store, conn);
-        log_event_limited(LEVEL_WARN, "files", "not_stored",
+        log_event_limited(LEVEL_WARN, "files", event,
                           LOG_TEXT("why", refused ? "another node has the slot, or the part ends "
                                                     "elsewhere"
                                                   : conn->error));
@@ -111,7 +117,7 @@ static int64_t bytes_part_size(void *store, const char *part)
     if (size == STORE_OK && PQntuples(r) > 0)
         size = pg_col_int(r, 0, 0);
     PQclear(r);
-    return bytes_end(b, conn, size);
+    return bytes_end(b, conn, BYTES_READ, size);
 }
 
 static struct str group_of(const char *part)
@@ -146,7 +152,7 @@ static int bytes_part_write(void *store, unsigned slot, const char *part, int64_
     pg_int(&c, at);
     pg_send(&c);
     put_chunks(conn, part, at, bytes);
-    return (int)bytes_end(b, conn, pg_flush(conn, NULL, NULL));
+    return (int)bytes_end(b, conn, BYTES_STORE, pg_flush(conn, NULL, NULL));
 }
 
 static int bytes_part_keep(void *store, unsigned slot, const char *part, const char *blob)
@@ -163,7 +169,7 @@ static int bytes_part_keep(void *store, unsigned slot, const char *part, const c
             pg_int(&c, slot);
         pg_send(&c);
     }
-    return (int)bytes_end(b, conn, pg_flush(conn, NULL, NULL));
+    return (int)bytes_end(b, conn, BYTES_STORE, pg_flush(conn, NULL, NULL));
 }
 
 /* The row holds its slot, so another node's part or blob stays. */
@@ -172,7 +178,7 @@ static int bytes_drop(struct store_pg_bytes *b, enum pg_stmt stmt, const char *n
     struct pg_conn *conn = bytes_begin(b);
     struct pg_call c = bytes_call(conn, stmt, str_of(name));
     pg_int(&c, b->store->incarnation);
-    return (int)bytes_end(b, conn, pg_run(&c));
+    return (int)bytes_end(b, conn, BYTES_REMOVE, pg_run(&c));
 }
 
 static int bytes_part_drop(void *store, const char *part)
@@ -191,7 +197,7 @@ static int bytes_parts_of(void *store, const char *group, struct file_parts *ret
     if (status == STORE_OK)
         *ret = (struct file_parts){(uint32_t)pg_col_int(r, 0, 0), pg_col_int(r, 0, 1)};
     PQclear(r);
-    return (int)bytes_end(b, conn, status);
+    return (int)bytes_end(b, conn, BYTES_READ, status);
 }
 
 static int bytes_parts_sweep(void *store, int64_t before_ms, bool starts)
@@ -203,7 +209,7 @@ static int bytes_parts_sweep(void *store, int64_t before_ms, bool starts)
     pg_int(&c, b->store->incarnation);
     pg_int(&c, before_ms);
     pg_int(&c, starts);
-    return (int)bytes_end(b, conn, pg_run(&c));
+    return (int)bytes_end(b, conn, BYTES_REMOVE, pg_run(&c));
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -253,7 +259,7 @@ static int64_t bytes_read(struct store_pg_bytes *b, enum pg_stmt stmt, const cha
         struct pg_conn *conn = bytes_begin(b);
         got = chunks_ask(conn, stmt, name, at, to, n);
         bool again = got == STORE_UNKNOWN && i == 0;
-        int64_t end = bytes_end(b, conn, again ? STORE_NOT_FOUND : got);
+        int64_t end = bytes_end(b, conn, BYTES_READ, again ? STORE_NOT_FOUND : got);
         got = again ? STORE_UNKNOWN : end;
     }
     return got;
@@ -327,7 +333,7 @@ static int bytes_blobs_list(void *store, unsigned piece, void (*found)(void *arg
         found(arg, name);
     }
     PQclear(r);
-    return (int)bytes_end(b, conn, status);
+    return (int)bytes_end(b, conn, BYTES_READ, status);
 }
 
 /* --- the store -------------------------------------------------------------------------------- */

@@ -286,6 +286,8 @@ def test_contents_that_the_server_refuses_are_not_called_damaged(postgresql, fol
         status, _, answer = owner.ask("GET", path)
         assert status == 503 and json.loads(answer)["error"]["code"] == "overloaded", answer
         gateway.logged("event=unread")
+        gateway.logged("component=files event=not_read")
+        assert not [line for line in gateway.log if "event=not_stored" in line]
         postgresql.sql("ALTER TABLE elsewhere RENAME TO file_chunks", "refused")
         assert owner.ask("GET", path)[2] == body
 

@@ -31,7 +31,7 @@ export const sentences: Readonly<Record<string, string>> = {
   unauthorized: "You are not signed in.",
   not_found: "This is no longer there.",
   conflict: "This has been answered, or changed, elsewhere.",
-  out_of_range: "What was shown here is no longer there. Load the page again.",
+  out_of_range: "What was shown here is no longer there. Open the conversation again.",
   task_terminated: "The task has ended already.",
   no_inbox: "This agent takes no messages while it works.",
   too_large: "This is too long to be sent.",
