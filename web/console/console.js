@@ -104,13 +104,24 @@ function show(id, heads, rows) {
       if (!shown) row.append(cell);
       else if (shown.textContent !== cell.textContent || shown.className !== cell.className) shown.replaceWith(cell);
     });
-    if (acts && row.cells.length === made.length) row.append(cellOf(buttons(name, ...acts)));
+    if (acts) showActs(row, made.length, name, acts);
   }
   for (const row of old.values()) {
     if (row.contains(document.activeElement)) table.parentElement?.focus(); // else the next key begins at the top
     row.remove();
   }
   table.hidden = rows.length === 0;
+}
+
+/** A row may gain or lose buttons: a silent gateway takes no order. */
+function showActs(row, at, name, acts) {
+  const labels = acts.map(([label]) => label).join();
+  const shown = row.cells[at];
+  if (shown && row.dataset.acts === labels) return;
+  row.dataset.acts = labels;
+  if (shown?.contains(document.activeElement)) row.closest("table").parentElement?.focus();
+  shown?.remove();
+  row.append(cellOf(buttons(name, ...acts)));
 }
 
 function head(table, heads) {
