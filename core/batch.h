@@ -106,7 +106,8 @@ struct op {
     /* For core, ignored by the store: called on the loop when the batch is committed (0) or
      * abandoned (a store error); NULL: nobody needs to know. */
     void (*done)(const struct op *op, int status);
-    void *ref; /* for done */
+    void *ref;    /* for done */
+    bool refused; /* said by the store that refuses the batch, of the op that it is for */
     bool force;
     bool softly; /* OP_CONVERSATION: with force, only a title that the owner has not given */
     bool unlisted;

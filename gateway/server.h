@@ -73,6 +73,7 @@ struct server {
     bool busy;   /* the next turn comes at once */
     enum commits { COMMITS_WORK, COMMIT_HANGS, COMMITS_FAIL } commits; /* as last logged */
     bool checkpoints_fail;
+    uint64_t refused; /* the number of the batch of which that was told last */
     struct timer drain;
     struct timer tick; /* heartbeats and slow readers: once a second */
 };

@@ -1,6 +1,7 @@
 /* The store of the server: which it is, and what the log says of how it goes. */
 #include <stdio.h>
 
+#include "core/refusal.h"
 #include "core/store_memory.h"
 #include "gateway/base/log.h"
 #include "gateway/base/secret_line.h"
@@ -145,6 +146,17 @@ static void report_store(struct server *s)
         log_event(LEVEL_INFO, "store", "commits_again", LOG_INT("tasks", s->hub.n_live));
 }
 
+/* Once for each batch, which is put again and again. */
+static void report_refusal(struct server *s)
+{
+    struct refusal refusal;
+    if (!s->hub.journal.failing || !refusal_find(&s->hub, &refusal) || refusal.batch == s->refused)
+        return;
+    s->refused = refusal.batch;
+    log_event(LEVEL_ERROR, "store", "refuses", LOG_TEXT("op", refusal.op),
+              LOG_TEXT("task", refusal.task_id), LOG_STR("owner", refusal.owner));
+}
+
 void server_report_repair(const struct server *s, int status)
 {
     char says[STORE_ERROR_TEXT] = "";
@@ -174,6 +186,7 @@ static void report_lease(struct server *s)
 void server_report_store(struct server *s)
 {
     report_store(s);
+    report_refusal(s);
     report_lease(s);
     report_checkpoints(s);
 }

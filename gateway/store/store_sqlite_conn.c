@@ -417,6 +417,9 @@ static int map_err(sqlite3 *db, int rc)
     case SQLITE_FULL: return STORE_FULL;
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB: return STORE_CORRUPT;
+    case SQLITE_CONSTRAINT:
+    case SQLITE_TOOBIG:
+    case SQLITE_MISMATCH: return STORE_REFUSED;
     case SQLITE_IOERR:
         return system == ENOSPC || system == EDQUOT || system == EFBIG ? STORE_FULL : STORE_IO;
     default: return STORE_IO;

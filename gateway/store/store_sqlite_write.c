@@ -369,6 +369,7 @@ static int apply_all(struct store_sqlite *s, const struct batch *batch)
         status = apply(s, &batch->ops[i]);
         if (status == STORE_NOT_FOUND)
             status = STORE_OK;
+        batch->ops[i].refused = status == STORE_REFUSED;
     }
     if (status == STORE_OK)
         status = write_marks(s);
