@@ -186,6 +186,12 @@ def test_alerts_are_about_what_is_exported(gateway, client):
             assert set(by.split(", ")) <= known, rule["expr"]
 
 
+def test_each_alert_is_seen_to_fire():
+    tests = yaml.safe_load((ALERTS.parent.parent / "tests/packaging/alerts_test.yml").read_text())["tests"]
+    fired = {case["alertname"] for test in tests for case in test["alert_rule_test"] if case["exp_alerts"]}
+    assert fired == {rule["alert"] for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]}
+
+
 @pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool (./dev test fetches it)")
 def test_promtool_sees_alerts_fire_and_stay_silent():
     for words in (["check", "rules", str(ALERTS)],
