@@ -207,6 +207,13 @@ CALL = re.compile(r'log_event(?:_limited)?\([^,;]*,\s*"(\w+)",\s*([^,]*?)(?:,|\)
 ENTRY = re.compile(r'\{LEVEL_\w+, "(\w+)", ("\w+")')
 
 
+def test_reasons_of_refused_tokens_are_told_as_the_manual_has_them():
+    said = "".join((ROOT / f"gateway/auth/{name}").read_text() for name in ("auth.c", "auth.h", "jwt.c"))
+    table = (ROOT / "docs/operations.md").read_text().split("| `why` | then |")[1].split("\n\n")[0]
+    reasons = [why for row in re.findall(r"^\| (`.*?`) \| ", table, re.M) for why in re.findall("`(.*?)`", row)]
+    assert len(reasons) > 10 and [why for why in reasons if f'"{why}"' not in said] == []
+
+
 def test_events_of_the_log_are_those_of_the_manual():
     said = {(component, event) for path in (ROOT / "gateway").rglob("*.c") if path.name != "fault.c"
             for component, events in CALL.findall(path.read_text()) + ENTRY.findall(path.read_text())
