@@ -83,7 +83,7 @@ def test_package_brings_all_that_the_service_needs(installed):
     user = f"{unit['User']}:{unit['Group']}"
     for name in unit["StateDirectory"].split():
         inside(installed, "install", "-d", "-m", unit["StateDirectoryMode"], "-o", unit["User"], f"/var/lib/{name}")
-    assert inside(installed, *unit["ExecStartPre"].split(), user=user).endswith("good\n")
+    assert inside(installed, "holdfast", "check-config", packaging.CONFIG, user=user).endswith("good\n")
     command = ["chroot", f"--userspec={user}", str(installed), *unit["ExecStart"].split(), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:
