@@ -174,10 +174,16 @@ def test_completion_knows_commands_options_and_values(unpacked, tmp_path):
     assert complete(unpacked, "serve", "--log-level", "") == ["debug", "info", "warn", "error"]
     assert complete(unpacked, "admin", "unr") == ["unrevoke"]
     assert "--conversation" in complete(unpacked, "chat", "--c")
+    for command in complete(unpacked, ""):  # those that a command's own help alone has, too
+        for option in re.findall(r"^    (--[a-z-]+)", run("help", command).stdout, re.M):
+            assert option in complete(unpacked, command, option), (command, option)
+    assert complete(unpacked, "help", "prin") == ["print-config"]
     assert complete(unpacked, "chat", "--token", "") == []
     (tmp_path / "a file.json").touch()
     assert "".join(complete(unpacked, "check-config", str(tmp_path / "a"))) == f"{tmp_path}/afile.json"
     assert complete(unpacked, "doctor", "--data", str(tmp_path / "a")) == [], "a file is no directory"
+    (tmp_path / "folder").mkdir()
+    assert complete(unpacked, "import", str(tmp_path / "f")) == [f"{tmp_path}/folder"]
 
 
 @pytest.mark.skipif(not shutil.which("mandoc"), reason="no mandoc here")
