@@ -216,6 +216,11 @@ def test_dockerfile_names_a_user_and_a_command_that_serves(tmp_path):
         assert process.wait(WAIT_S) == 0
 
 
+def reload_in_a_pod():
+    """The words that the manual gives to `kubectl exec`."""
+    return shlex.split(re.search(r"`kubectl exec POD -- (.*?)`", (ROOT / "docs/operations.md").read_text(), re.S)[1])
+
+
 def test_compose_file_gives_it_time_and_a_place():
     compose = yaml.safe_load((ROOT / "docker/compose.yaml").read_text())
     service = compose["services"]["holdfast"]
