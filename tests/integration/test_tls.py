@@ -142,5 +142,8 @@ def test_a_missing_certificate_refuses_to_start(certificate, tmp_path):
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"tls": {"cert": str(tmp_path / "none.pem"), "key": certificate["key"]}}))
     done = run("serve", "--config", str(config), "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"))
-    assert done.returncode == 1
-    assert "tls.cert" in done.stderr and "ready" not in done.stdout
+    told = f"holdfast: the configuration has 1 fault\ntls: {tmp_path}/none.pem: No such file or directory\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told), "a manager does not repeat it"
+    assert run("check-config", str(config)).stderr == told
+    (tmp_path / "none.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    assert f"tls: {tmp_path}/none.pem: " in run("check-config", str(config)).stderr
