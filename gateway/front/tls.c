@@ -25,10 +25,12 @@ static const char *tls_load(SSL_CTX *context, const char *cert, const char *key)
 {
     if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
         return why(cert);
-    if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(context) != 1)
+    if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
         return why(key);
-    return NULL;
+    if (SSL_CTX_check_private_key(context) == 1)
+        return NULL;
+    ERR_clear_error(); /* "no certificate assigned" for a key of another kind */
+    return why(key);
 }
 
 /* At each handshake, before a certificate is chosen: use the pair of `from` alone.  In the context
