@@ -150,11 +150,15 @@ def test_dpkg_installs_and_removes_it_and_keeps_a_changed_configuration(made, tm
     dpkg("--install", made[".deb"])
     assert config.read_text() == '{"listen": "127.0.0.1:1"}' and config.stat().st_mode == 0o100600
     (tmp_path / "var/lib/holdfast").mkdir()
+    socket = tmp_path / "etc/systemd/system/sockets.target.wants/holdfast.socket"  # as systemctl enable does
+    socket.parent.mkdir()
+    socket.symlink_to("/lib/systemd/system/holdfast.socket")
     dpkg("--remove", "holdfast")
     assert config.exists() and not (tmp_path / "usr/bin/holdfast").exists()
     dpkg("--purge", "holdfast")
     assert not config.exists() and (tmp_path / "var/lib/holdfast").exists(), "what belongs to users stays"
     assert not (tmp_path / "etc/systemd/system/multi-user.target.wants/holdfast.service").is_symlink()
+    assert not socket.is_symlink()
 
 
 # ---------------------------------------------------------------- texts made from the help
