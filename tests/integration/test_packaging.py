@@ -216,6 +216,22 @@ def test_dockerfile_names_a_user_and_a_command_that_serves(tmp_path):
         assert process.wait(WAIT_S) == 0
 
 
+VERSIONED = {  # file: what stands before its version, each time
+    "CMakeLists.txt": r"project\(holdfast VERSION ", "docker/Dockerfile": "ARG VERSION=",
+    "packaging/helm/holdfast/Chart.yaml": "(?:version|appVersion): ",
+    "packaging/kubernetes/holdfast.yaml": '(?:app.kubernetes.io/version: "|image: "holdfast:)',
+    "packaging/kubernetes/holdfast-postgres.yaml": '(?:app.kubernetes.io/version: "|image: "holdfast:)',
+    "web/client/package.json": '^  "version": "', "web/worker/package.json": '^  "version": "',
+    "web/chat/package.json": '^  "version": "', "clients/python/pyproject.toml": '^version = "',
+    "CHANGELOG.md": r"\A(?:.|\n)*?^## (?=\d)"}
+
+
+@pytest.mark.parametrize("name", VERSIONED)
+def test_every_part_has_the_version_of_the_program(name):
+    found = re.findall(VERSIONED[name] + r"(\d+\.\d+\.\d+)", (ROOT / name).read_text(), re.M)
+    assert set(found) == {run("version").stdout.split()[1]}
+
+
 def reload_in_a_pod():
     """The words that the manual gives to `kubectl exec`."""
     return shlex.split(re.search(r"`kubectl exec POD -- (.*?)`", (ROOT / "docs/operations.md").read_text(), re.S)[1])
