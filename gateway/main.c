@@ -23,6 +23,7 @@
 #include "gateway/config/config.h"
 #include "gateway/crew/crew.h"
 #include "gateway/descriptors.h"
+#include "gateway/front/tls.h"
 #include "gateway/mcp/mcp.h"
 #include "gateway/processes/keeper.h"
 #include "gateway/processes/spool.h"
@@ -61,18 +62,45 @@ static bool read_options(int argc, char **argv, struct options *o, char ret_why[
     return true;
 }
 
-/* Prints the faults; false when there are any. */
+/* Prints the faults, a line each; false when there are any. */
+static bool tell_faults(struct buf *faults)
+{
+    int n = 0;
+    for (size_t i = 0; i < faults->len; i++)
+        n += faults->bytes[i] == '\n';
+    if (n > 0)
+        fprintf(stderr, "holdfast: the configuration has %d fault%s\n%.*s", n, n == 1 ? "" : "s",
+                (int)faults->len, faults->bytes);
+    buf_done(faults);
+    return n == 0;
+}
+
 static bool main_load(const struct options *o, struct config *ret)
 {
     struct buf faults = {0};
-    int n = config_load(o->config, &o->flags, ret, &faults);
-    if (n > 0) {
-        fprintf(stderr, "holdfast: the configuration has %d fault%s\n%.*s", n, n == 1 ? "" : "s",
-                (int)faults.len, faults.bytes ? faults.bytes : "");
+    (void)!config_load(o->config, &o->flags, ret, &faults);
+    bool good = tell_faults(&faults);
+    if (!good)
         config_done(ret);
-    }
-    buf_done(&faults);
-    return n == 0;
+    return good;
+}
+
+/* The same for what a configuration names, and a gateway needs. */
+static bool main_load_named(const struct options *o, bool is_start, struct config *ret)
+{
+    struct buf faults = {0};
+    if (!main_load(o, ret))
+        return false;
+    auth_close(auth_open(ret, NULL, &faults));
+    (void)!workers_check(ret, &faults);
+    (void)config_check_files(ret, is_start, &faults);
+    const char *wrong = ret->tls.cert ? tls_check(ret) : NULL;
+    if (wrong)
+        buf_putf(&faults, "tls: %s\n", wrong);
+    bool good = tell_faults(&faults);
+    if (!good)
+        config_done(ret);
+    return good;
 }
 
 static void warn_of_program(const char *line)
@@ -122,7 +150,7 @@ static void tell_warnings(const struct config *config, const char *file)
 static int main_serve(const struct options *o)
 {
     struct config config;
-    if (!main_load(o, &config))
+    if (!main_load_named(o, true, &config))
         return EXIT_BAD_CONFIG;
     /* One arena for all threads: readers make blocks and the loop frees them, so an arena for each
      * reader would keep everything that has passed through it (a replay of 200 MB kept 27 MiB). */
@@ -155,25 +183,14 @@ static int check_config(struct options *o, const char *file)
     if (!file)
         return main_misuse(o, "check-config needs a file");
     o->config = file;
-    if (!main_load(o, &config))
+    if (!main_load_named(o, false, &config))
         return EXIT_BAD_CONFIG;
-    struct buf faults = {0};
-    struct auth *auth = auth_open(&config, NULL, &faults);
-    bool good = workers_check(&config, &faults) && auth;
-    if (!good)
-        fprintf(stderr, "%.*s", (int)faults.len, faults.bytes ? faults.bytes : "");
-    else
-        tell_warnings(&config, file);
-    if (good)
-        printf("%s: good\n", file);
-    if (good)
-        agent_programs_check(&config, say_of_program);
-    if (good)
-        mcp_check(&config, false, say_of_mcp);
-    auth_close(auth);
-    buf_done(&faults);
+    tell_warnings(&config, file);
+    printf("%s: good\n", file);
+    agent_programs_check(&config, say_of_program);
+    mcp_check(&config, false, say_of_mcp);
     config_done(&config);
-    return good ? 0 : EXIT_BAD_CONFIG;
+    return 0;
 }
 
 static int print_config(struct options *o, const char *file)
@@ -264,11 +281,27 @@ static void tell_not_kept(const struct config *c, const struct config_agent *age
             agent->name, why);
 }
 
+/* The unit names its data directory by a flag, and whoever logs in has another one. */
+static bool main_has_data(const struct options *o, const struct config *config)
+{
+    bool good = o->flags.data || access(config->data, F_OK) == 0;
+    if (!good)
+        fprintf(stderr,
+                "holdfast: there is no data directory %s; --data names another one, such as the "
+                "service's, /var/lib/holdfast\n",
+                config->data);
+    return good;
+}
+
 static int doctor(const struct options *o)
 {
     struct config config;
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
+    if (config.store.kind != STORE_POSTGRES && !main_has_data(o, &config)) {
+        config_done(&config);
+        return 1;
+    }
     struct sandbox commands = terminal_sandbox(&config);
     descriptors_tell(&config);
     mcp_check(&config, true, tell_mcp);
@@ -296,7 +329,9 @@ static int backup(const struct options *o, const char *file)
     bool postgres = config.store.kind == STORE_POSTGRES;
     if (postgres)
         fprintf(stderr, "holdfast: the store is on PostgreSQL: make its backup with pg_dump\n");
-    int code = postgres ? EXIT_BAD_CONFIG : backup_run(config.data, file);
+    int code = EXIT_BAD_CONFIG;
+    if (!postgres)
+        code = main_has_data(o, &config) ? backup_run(config.data, file) : 1;
     config_done(&config);
     return code;
 }
@@ -324,7 +359,9 @@ static int admin(const struct options *o, int argc, char **argv)
         return main_misuse(o, "--ttl is a time such as 90s, 15m, 1h or 7d");
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
-    int code = admin_run(config.admin.socket, argc, argv, for_s);
+    const char *socket = config.admin.socket;
+    bool there = (socket && access(socket, F_OK) == 0) || main_has_data(o, &config);
+    int code = there ? admin_run(socket, argc, argv, for_s) : 1;
     config_done(&config);
     return code;
 }

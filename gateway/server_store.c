@@ -21,7 +21,8 @@ static bool open_postgres(struct server *s, char error[STORE_ERROR_TEXT])
     struct buf url = {0};
     const char *wrong = secret_line_read(s->config->store.url_file, URL_MAX, &url);
     if (wrong)
-        snprintf(error, STORE_ERROR_TEXT, "store.url_file: %s", wrong);
+        snprintf(error, STORE_ERROR_TEXT, "store.url_file: %s: %s", s->config->store.url_file,
+                 wrong);
     buf_putc(&url, 0);
     struct store_pg_options o = {.url = url.bytes,
                                  .dir = s->config->data,

@@ -28,7 +28,7 @@ class Command:
     def options(self):
         """--option → the word for its value, or None."""
         found = {}
-        for text, _ in self.synopses + self.verbs:
+        for text, _ in self.synopses + self.verbs + self.about_options:
             for option, value in re.findall(r"(--[a-z-]+)(?: ([A-Za-z0-9:|]+))?", text):
                 found[option] = value or None
         return found
@@ -120,8 +120,11 @@ def completion(commands):
             options.append(f"    {command.name}:-*) {words(command.options())}; return ;;")
         if command.verbs:
             arguments.append(f"    {command.name}) {words([text.split()[0] for text, _ in command.verbs])} ;;")
-        elif "FILE" in command.arguments():
-            arguments.append(f"    {command.name}) COMPREPLY=($({VALUES['FILE']})) ;;")
+        elif "COMMAND" in command.arguments():
+            arguments.append(f"    {command.name}) {words(commands)} ;;")
+        else:
+            arguments += [f"    {command.name}) COMPREPLY=($({VALUES[what]})) ;;" for what in VALUES
+                          if what in command.arguments()]
     return (COMPLETION.replace("@COMMANDS@", " ".join(commands)).replace("@VALUES@", "\n".join(values))
             .replace("@OPTIONS@", "\n".join(options)).replace("@ARGUMENTS@", "\n".join(arguments)) + "\n")
 

@@ -32,7 +32,8 @@ static bool read_secrets(const struct config *config, struct worker *list, struc
         struct buf secret = {0};
         const char *wrong = read_secret(config->workers[i].secret_file, &secret);
         if (wrong)
-            buf_putf(ret_faults, "workers[%zu].secret_file: %s\n", i, wrong);
+            buf_putf(ret_faults, "workers[%zu].secret_file: %s: %s\n", i,
+                     config->workers[i].secret_file, wrong);
         good = good && !wrong;
         if (list)
             list[i].secret = secret;

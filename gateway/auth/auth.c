@@ -71,7 +71,7 @@ static bool open_own_keys(struct auth *auth, const struct config *config, const 
     else if (RAND_bytes(bytes, sizeof bytes) != 1)
         wrong = "random numbers are not available";
     if (wrong && secret)
-        buf_putf(ret_faults, "cluster.secret_file: %s\n", wrong);
+        buf_putf(ret_faults, "cluster.secret_file: %s: %s\n", secret, wrong);
     else if (wrong)
         buf_putf(ret_faults, "%s/guest.key: %s\n", data_dir ? data_dir : "", wrong);
     else
@@ -99,8 +99,9 @@ struct auth *auth_open(const struct config *config, const char *data_dir, struct
         const struct config_key *key = &config->auth.keys[i];
         const char *wrong = jwt_key_open(key, &auth->keys[i]);
         if (wrong)
-            buf_putf(ret_faults, "auth.keys[%zu].%s: %s\n", i,
-                     key->alg == ALG_HS256 ? "secret_file" : "public_key_file", wrong);
+            buf_putf(ret_faults, "auth.keys[%zu].%s: %s: %s\n", i,
+                     key->alg == ALG_HS256 ? "secret_file" : "public_key_file",
+                     key->alg == ALG_HS256 ? key->secret_file : key->public_key_file, wrong);
         good = good && !wrong;
     }
     if (!open_own_keys(auth, config, data_dir, ret_faults))

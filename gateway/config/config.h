@@ -340,6 +340,10 @@ void config_done(struct config *c);
 /* Appends a warning for each setting that is allowed but perhaps not intended, in the form of
  * faults.  Returns their number. */
 int config_warn(const struct config *c, struct buf *ret_warnings);
+/* Appends a fault for each file that it names and nobody can read, and for each variable that is
+ * not set: the latter at a start alone, because whoever checks a file may have another environment.
+ * Returns their number. */
+int config_check_files(const struct config *c, bool is_start, struct buf *ret_faults);
 /* Whether it is one of those programs that run what they are given, as far as they are known; so is
  * python for "/usr/bin/python3.11". */
 bool config_runs_anything(const char *program);

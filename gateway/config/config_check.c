@@ -335,6 +335,8 @@ void config_check(struct config *c, const struct config_flags *flags, struct fau
     config_check_agents(c, f);
     config_check_mcp(c, f);
     config_check_page(c, f);
+    if (c->traces.url)
+        config_check_url(c->traces.url, "traces.url", f);
     if (c->rim_limits.store_mib_per_owner == 0) {
         uint64_t tenth = (uint64_t)c->retention.store_gib * 1024 / 10;
         c->rim_limits.store_mib_per_owner = tenth > 0 ? tenth : 1;

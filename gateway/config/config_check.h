@@ -18,6 +18,7 @@ struct config_path config_path(const char *format, ...) __attribute__((format(pr
 bool config_text_is(const char *text, const char *other); /* a NULL text is none */
 void config_set_text(char **member, const char *text);
 bool config_is_name(const char *text); /* it may appear in a log, a header and a list */
+void config_check_url(const char *url, const char *path, struct faults *f); /* of http or https */
 
 void config_check_agents(struct config *c, struct faults *f);
 void config_check_workers(const struct config *c, struct faults *f); /* config_workers.c */

@@ -6,7 +6,7 @@
 
 /* --- models, webhooks ------------------------------------------------------------------------- */
 
-static void check_url(const char *url, const char *path, struct faults *f)
+void config_check_url(const char *url, const char *path, struct faults *f)
 {
     if (!url)
         fault(f, path, "is missing");
@@ -32,7 +32,7 @@ static void check_hook(const struct config *c, size_t at, struct faults *f)
         if (config_text_is(c->webhooks[i].name, hook->name))
             fault(f, path.text, "is the same as that of webhooks[%zu]", i);
     if (hook->url)
-        check_url(hook->url, config_path("webhooks[%zu].url", at).text, f);
+        config_check_url(hook->url, config_path("webhooks[%zu].url", at).text, f);
 }
 
 static void check_tokens(const struct config_model *model, size_t at, struct faults *f)
@@ -92,7 +92,7 @@ static void check_model(const struct config *c, size_t at, struct faults *f)
             fault(f, path.text, "is the same as that of models[%zu]", i);
     if (model->kind != MODEL_OPENAI)
         return;
-    check_url(model->base_url, config_path("models[%zu].base_url", at).text, f);
+    config_check_url(model->base_url, config_path("models[%zu].base_url", at).text, f);
     check_upstream(&model->upstream, config_path("models[%zu].api_key_file", at).text, f);
     if (!model->model)
         fault(f, config_path("models[%zu].model", at).text, "is missing");
@@ -274,7 +274,7 @@ static void check_agent_kind(const struct config *c, size_t at, struct faults *f
     case AGENT_ACP: check_program(agent, at, f); return;
     case AGENT_HTTP:
         check_server(agent, at, f);
-        check_url(agent->url, config_path("agents[%zu].url", at).text, f);
+        config_check_url(agent->url, config_path("agents[%zu].url", at).text, f);
         check_upstream(&agent->upstream, config_path("agents[%zu].api_key_file", at).text, f);
         return;
     case AGENT_WORKER: /* config_workers.c */

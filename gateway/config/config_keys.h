@@ -56,8 +56,9 @@ static inline void *key_member(const struct key *key, void *base)
 const struct key *key_find(const struct key_table *table, const char *name);
 /* Index in choices, -1 when it is not among them. */
 int key_choice(const char *const *choices, const char *text);
-/* Appends the path of the known key that is most similar to an unknown one of table. */
-void key_put_nearest(const struct key_table *table, const char *name, struct buf *out);
+/* Appends the path of the known key that is most similar to an unknown one of table; false: none
+ * is. */
+bool key_put_nearest(const struct key_table *table, const char *name, struct buf *out);
 /* Appends "an integer from 1 to 100000": what a value must be. */
 void key_put_wanted(const struct key *key, struct buf *out);
 void key_put_number(const struct key *key, void *base, int64_t number); /* INT, BOOL, CHOICE */

@@ -226,8 +226,10 @@ static void fault_unknown(struct reader *r, const struct key_table *table, const
 {
     struct buf nearest = {0};
 
-    key_put_nearest(table, name, &nearest);
-    fault(r->faults, path_of(r), "unknown key; the nearest one is %s", nearest.bytes);
+    if (key_put_nearest(table, name, &nearest))
+        fault(r->faults, path_of(r), "unknown key; the nearest one is %s", nearest.bytes);
+    else
+        fault(r->faults, path_of(r), "unknown key; holdfast keys lists all");
     buf_done(&nearest);
 }
 

@@ -12,11 +12,11 @@ void tls_begin(SSL_CTX *context)
 static const char *why(const char *path)
 {
     static char text[512];
-    char reason[256] = "the key does not belong to the certificate";
     unsigned long e = ERR_get_error();
-    if (e)
-        ERR_error_string_n(e, reason, sizeof reason);
-    snprintf(text, sizeof text, "%s: %s", path, reason);
+    const char *reason = ERR_SYSTEM_ERROR(e) ? strerror(ERR_GET_REASON(e))
+                         : e                 ? ERR_reason_error_string(e)
+                                             : "the key does not belong to the certificate";
+    snprintf(text, sizeof text, "%s: %s", path, reason ? reason : "cannot be read");
     ERR_clear_error();
     return text;
 }
@@ -25,10 +25,12 @@ static const char *tls_load(SSL_CTX *context, const char *cert, const char *key)
 {
     if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
         return why(cert);
-    if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(context) != 1)
+    if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
         return why(key);
-    return NULL;
+    if (SSL_CTX_check_private_key(context) == 1)
+        return NULL;
+    ERR_clear_error(); /* "no certificate assigned" for a key of another kind */
+    return why(key);
 }
 
 /* At each handshake, before a certificate is chosen: use the pair of `from` alone.  In the context
@@ -53,22 +55,37 @@ static void drop_pair(void *parent, void *from, CRYPTO_EX_DATA *data, int index,
     SSL_CTX_free(from);
 }
 
+/* NULL with why, which is what tls_check says. */
+static SSL_CTX *read_pair(const struct config *config, const char **ret_wrong)
+{
+    SSL_CTX *pair = SSL_CTX_new(TLS_server_method());
+    ERR_clear_error();
+    *ret_wrong = pair ? tls_load(pair, config->tls.cert, config->tls.key) : why(config->tls.cert);
+    if (*ret_wrong) {
+        SSL_CTX_free(pair);
+        return NULL;
+    }
+    return pair;
+}
+
+const char *tls_check(const struct config *config)
+{
+    const char *wrong;
+    SSL_CTX_free(read_pair(config, &wrong));
+    return wrong;
+}
+
 const char *tls_reload(SSL_CTX *context, const struct config *config)
 {
     static int slot = -1; /* in the context: the source of its pair, freed with it */
+    const char *wrong;
     if (slot < 0)
         slot = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, drop_pair);
-    SSL_CTX *pair = SSL_CTX_new(TLS_server_method()), *old;
-    if (!pair || slot < 0) {
-        SSL_CTX_free(pair);
+    if (slot < 0)
         return why(config->tls.cert);
-    }
-    ERR_clear_error();
-    const char *wrong = tls_load(pair, config->tls.cert, config->tls.key);
-    if (wrong) {
-        SSL_CTX_free(pair);
+    SSL_CTX *pair = read_pair(config, &wrong), *old;
+    if (!pair)
         return wrong;
-    }
     old = SSL_CTX_get_ex_data(context, slot);
     SSL_CTX_set_ex_data(context, slot, pair);
     SSL_CTX_set_cert_cb(context, take_pair, pair);

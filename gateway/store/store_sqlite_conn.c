@@ -428,8 +428,12 @@ static int map_err(sqlite3 *db, int rc)
 
 int sql_conn_failed(struct sql_conn *conn, int rc)
 {
-    snprintf(conn->error, sizeof conn->error, "%s (%d)",
-             conn->db ? sqlite3_errmsg(conn->db) : sqlite3_errstr(rc), rc);
+    /* "disk I/O error" does not say that the disk is full. */
+    bool systems = (rc & 0xff) == SQLITE_IOERR || (rc & 0xff) == SQLITE_CANTOPEN;
+    int system = conn->db && systems ? sqlite3_system_errno(conn->db) : 0;
+    snprintf(conn->error, sizeof conn->error, "%s%s%s (%d)",
+             conn->db ? sqlite3_errmsg(conn->db) : sqlite3_errstr(rc), system ? ": " : "",
+             system ? strerror(system) : "", rc);
     return map_err(conn->db, rc);
 }
 

@@ -223,7 +223,8 @@ static void test_config_unknown_key_names_the_nearest(void **state)
         {json("{'agents':[{'name':'a','models':'b'}]}"),
          "agents[0] (a).models: unknown key; the nearest one is agents[].model\n"},
         {json("{'cookie':'x'}"), "cookie: unknown key; the nearest one is auth.cookie\n"},
-        {json("{'a\\u0007b\\u001b':1}"), "a?b?: unknown key; the nearest one is auth\n"},
+        {json("{'a\\u0007b\\u001b':1}"), "a?b?: unknown key; holdfast keys lists all\n"},
+        {json("{'port':1}"), "port: unknown key; holdfast keys lists all\n"},
     };
     (void)state;
 

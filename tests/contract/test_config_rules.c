@@ -225,6 +225,8 @@ static void test_config_other_rules(void **state)
          "models[0].headers.X: must be a text of one line\n"
          "models[0].headers.Y: must be a text\n"
          "models[0].api_key_file: cannot be used together with api_key_env\n"},
+        {json("{'traces':{'url':'127.0.0.1:4318'}}"),
+         "traces.url: must begin with http:// or https://\n"},
         {json("{'http_get':{'allow':['here']}}"),
          "http_get.allow[0]: must be an address or a network, such as 10.0.0.0/8\n"},
         {json("{'agents':[{'name':'a','kind':'exec','command':['x'],'tools':['clock',"

@@ -189,8 +189,8 @@ static void test_checkpoint_that_fails_while_it_is_waited_for(void **state)
     assert_true(store_sqlite_checkpoints_fail(f->store));
     char why[STORE_ERROR_TEXT];
     store_sqlite_last_error(f->store, why);
-    assert_string_equal(why, "disk I/O error (778)"); /* SQLITE_IOERR_WRITE */
-    for (int i = 0; i < 20; i++) {                    /* it is tried again, and fails */
+    assert_true(strncmp(why, "disk I/O error", 14) == 0 && strstr(why, "(778)")); /* IOERR_WRITE */
+    for (int i = 0; i < 20; i++) { /* it is tried again, and fails */
         commit_more(f, &next);
         f->ops->idle(f->store);
     }

@@ -150,11 +150,15 @@ def test_dpkg_installs_and_removes_it_and_keeps_a_changed_configuration(made, tm
     dpkg("--install", made[".deb"])
     assert config.read_text() == '{"listen": "127.0.0.1:1"}' and config.stat().st_mode == 0o100600
     (tmp_path / "var/lib/holdfast").mkdir()
+    socket = tmp_path / "etc/systemd/system/sockets.target.wants/holdfast.socket"  # as systemctl enable does
+    socket.parent.mkdir()
+    socket.symlink_to("/lib/systemd/system/holdfast.socket")
     dpkg("--remove", "holdfast")
     assert config.exists() and not (tmp_path / "usr/bin/holdfast").exists()
     dpkg("--purge", "holdfast")
     assert not config.exists() and (tmp_path / "var/lib/holdfast").exists(), "what belongs to users stays"
     assert not (tmp_path / "etc/systemd/system/multi-user.target.wants/holdfast.service").is_symlink()
+    assert not socket.is_symlink()
 
 
 # ---------------------------------------------------------------- texts made from the help
@@ -174,10 +178,16 @@ def test_completion_knows_commands_options_and_values(unpacked, tmp_path):
     assert complete(unpacked, "serve", "--log-level", "") == ["debug", "info", "warn", "error"]
     assert complete(unpacked, "admin", "unr") == ["unrevoke"]
     assert "--conversation" in complete(unpacked, "chat", "--c")
+    for command in complete(unpacked, ""):  # those that a command's own help alone has, too
+        for option in re.findall(r"^    (--[a-z-]+)", run("help", command).stdout, re.M):
+            assert option in complete(unpacked, command, option), (command, option)
+    assert complete(unpacked, "help", "prin") == ["print-config"]
     assert complete(unpacked, "chat", "--token", "") == []
     (tmp_path / "a file.json").touch()
     assert "".join(complete(unpacked, "check-config", str(tmp_path / "a"))) == f"{tmp_path}/afile.json"
     assert complete(unpacked, "doctor", "--data", str(tmp_path / "a")) == [], "a file is no directory"
+    (tmp_path / "folder").mkdir()
+    assert complete(unpacked, "import", str(tmp_path / "f")) == [f"{tmp_path}/folder"]
 
 
 @pytest.mark.skipif(not shutil.which("mandoc"), reason="no mandoc here")

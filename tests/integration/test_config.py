@@ -201,9 +201,64 @@ def test_word_that_resembles_none_gets_no_advice():
         assert "did you mean" not in run(*arguments).stderr
 
 
+@pytest.mark.parametrize("arguments", [("doctor",), ("backup", "b.db"), ("admin", "nodes")])
+def test_folder_of_nobody_is_told_with_the_option_that_names_another(tmp_path, arguments):
+    """An operator's own home on the machine of a service."""
+    said = run(*arguments, environ={"XDG_STATE_HOME": str(tmp_path / "state")})
+    assert said.returncode == 1 and not said.stdout and said.stderr.count("\n") == 1
+    assert f"no data directory {tmp_path}/state/holdfast; --data names another one" in said.stderr
+    (tmp_path / "state/holdfast").mkdir(parents=True)
+    assert "--data" not in run(*arguments, environ={"XDG_STATE_HOME": str(tmp_path / "state")}).stderr
+
+
 def test_token_without_its_folder_is_one_line(tmp_path):
     said = run("token", "--sub", "a", "--data", str(tmp_path / "none" / "x"))
     assert said.returncode == 1 and said.stderr.endswith("No such file or directory\n") and said.stderr.count("\n") == 1
+
+
+NAMED = {  # each way in which a configuration names a file
+    "auth.keys[0].secret_file": {"auth": {"keys": [{"kid": "k", "alg": "HS256", "secret_file": "none"}]}},
+    "auth.keys[0].public_key_file": {"auth": {"keys": [{"kid": "k", "alg": "ES256", "public_key_file": "none"}]}},
+    "tls": {"tls": {"cert": "none", "key": "none"}},
+    "store.url_file": {"store": {"kind": "postgres", "url_file": "none"}, "auth": {"jwks_url": "https://id.example/keys"}},
+    "cluster.secret_file": {"cluster": {"secret_file": "none"}},
+    "models[0].api_key_file": {"models": [{"name": "m", "base_url": "http://x", "model": "m", "api_key_file": "none"}],
+                               "agents": [{"name": "a", "model": "m"}, {"name": "b", "model": "m"}]},
+    "models[1].ca_file": {"models": [{"name": "m", "base_url": "http://x", "model": "m", "fallback": "n"},
+                                     {"name": "n", "base_url": "http://x", "model": "n", "ca_file": "none"}],
+                          "titles": {"model": "m"}},
+    "agents[0].api_key_file": {"agents": [{"name": "a", "kind": "http", "url": "http://x", "api_key_file": "none"}]},
+    "workers[0].secret_file": {"agents": [{"name": "a", "kind": "worker"}],
+                               "workers": [{"name": "w", "secret_file": "none", "agents": ["a"]}]},
+    "webhooks[0].secret_file": {"webhooks": [{"name": "w", "url": "http://x", "secret_file": "none"}]},
+    "traces.api_key_file": {"traces": {"url": "http://x", "api_key_file": "none"}},
+    "page.mark": {"page": {"mark": "none"}},
+}
+
+
+@pytest.mark.parametrize("key", NAMED)
+def test_file_that_is_not_there_is_a_fault_of_the_configuration(tmp_path, key):
+    """One line with the key and the file; a start says the same, and a manager does not repeat it."""
+    (tmp_path / "c.json").write_text(json.dumps(NAMED[key]).replace('"none"', json.dumps(str(tmp_path / "none"))))
+    for command in (["check-config", tmp_path / "c.json"],
+                    ["serve", "--config", tmp_path / "c.json", "--listen", "127.0.0.1:0", "--data", tmp_path / "data"]):
+        done = run(*map(str, command))
+        first, fault = done.stderr.splitlines()
+        assert (done.returncode, first) == (2, "holdfast: the configuration has 1 fault"), done.stderr
+        assert fault.startswith(f"{key}: ") and fault.endswith("No such file or directory")
+        assert key == "page.mark" or f"{tmp_path}/none: " in fault
+    assert not (tmp_path / "data").exists()
+
+
+def test_variable_that_is_not_set_is_a_fault_of_a_start_alone(tmp_path):
+    """A check of the file may not have the service's environment.  A model that nobody asks needs no key."""
+    model = {"base_url": "http://x", "model": "m", "api_key_env": "NO_SUCH_KEY"}
+    (tmp_path / "c.json").write_text(json.dumps({
+        "models": [{"name": "m", **model}, {"name": "unused", **model}], "agents": [{"name": "a", "model": "m"}]}))
+    assert run("check-config", str(tmp_path / "c.json")).returncode == 0
+    done = run("serve", "--config", str(tmp_path / "c.json"), "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"))
+    assert (done.returncode, done.stderr) == (2, "holdfast: the configuration has 1 fault\n"
+                                              "models[0].api_key_env: NO_SUCH_KEY: this variable is empty, or not set\n")
 
 
 def test_port_that_is_taken_is_a_failure(tmp_path):

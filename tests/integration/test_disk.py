@@ -85,6 +85,19 @@ def test_full_disk_is_waited_for_and_nothing_is_lost(disk):
         assert [live[line["seq"]] for line in replayed] == replayed
 
 
+def test_full_disk_at_the_start_is_named(disk):
+    with Gateway(CONFIG, folder=disk) as gateway, Client(gateway) as client:
+        client.finish("said before")
+        gateway.stop()
+        filler = fill(disk, 0)
+        process = gateway.spawn()
+        assert process.wait(WAIT_S) == 1
+        gateway._finish()
+        assert any("event=cannot_open" in line and "No space left on device" in line for line in gateway.log), gateway.log
+        filler.unlink()
+        gateway.start()
+
+
 def test_writers_on_a_disk_that_fills_are_answered_within_2_s(disk):
     """Also those whose commit is the one that finds it full: it is tried again for a minute, and they go on then."""
     def answers():

@@ -13,6 +13,7 @@ from gateway import SANITIZE, wait_until
 from holdfast import Client
 from test_artefacts import CHECK, NODE, call, version
 from test_cluster_example import EXAMPLE, HOME_OF, has_said, talk, through_the_door
+from test_packaging import reload_in_a_pod
 
 ROOT = engines.ROOT
 USER = 10001
@@ -102,6 +103,12 @@ def test_orphan_of_an_exec_is_reaped(composed):
     composed.inside("holdfast", "touch", "/tmp/gate")
     wait_until(lambda: composed.engine.run("docker", "exec", composed.container("holdfast"), "test", "-e",
                                            f"/proc/{orphan}").returncode, "the orphan's end")
+
+
+def test_reload_of_the_manual_runs_in_the_image(composed):
+    """Debian's image has a shell, whose own `kill` does it, and no program of that name."""
+    composed.inside("holdfast", *reload_in_a_pod())
+    wait_until(lambda: '"event":"reloaded"' in composed("logs", "--no-color", "holdfast"), "the reload")
 
 
 def test_task_goes_on_over_a_stop_and_its_volume_keeps_it(composed):

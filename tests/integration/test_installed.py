@@ -83,7 +83,7 @@ def test_package_brings_all_that_the_service_needs(installed):
     user = f"{unit['User']}:{unit['Group']}"
     for name in unit["StateDirectory"].split():
         inside(installed, "install", "-d", "-m", unit["StateDirectoryMode"], "-o", unit["User"], f"/var/lib/{name}")
-    assert inside(installed, *unit["ExecStartPre"].split(), user=user).endswith("good\n")
+    assert inside(installed, "holdfast", "check-config", packaging.CONFIG, user=user).endswith("good\n")
     command = ["chroot", f"--userspec={user}", str(installed), *unit["ExecStart"].split(), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:
@@ -147,6 +147,7 @@ def test_image_runs_read_only_without_root_and_reaps(image, tmp_path):
             assert pathlib.Path("/proc", pid, "comm").read_text() == "tini\n"
             health = json.loads(packaging.of(packaging.stage(1), "HEALTHCHECK")[0].split("CMD ")[1])
             enter = ["nsenter", f"--target={pid}", "--pid", "--mount", "chroot", "--userspec=10001:10001", str(image)]
+            subprocess.run([*enter, *packaging.reload_in_a_pod()], check=True, timeout=WAIT_S)
             subprocess.run([*enter, *(word.replace(":8080", f":{port}") for word in health)], check=True, timeout=WAIT_S)
             assert subprocess.run([*enter, "touch", "/usr/bin/x"], check=False, capture_output=True).returncode
             # An orphan of an exec becomes the init's, and does not stay as a zombie.

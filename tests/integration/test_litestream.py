@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from gateway import SANITIZE, WAIT_S, Gateway, free_port, run, wait_until, wrongs
+from gateway import BINARY, SANITIZE, WAIT_S, Gateway, free_port, run, wait_until, wrongs
 from holdfast import Client
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -45,6 +45,45 @@ class Litestream:
     def kill(self):
         self.process.kill()
         self.process.wait()
+
+
+def of_the_manual(copy, data, standby):
+    """Its two blocks for the standby, as scripts for these folders and without what needs a service manager."""
+    section = (ROOT / "docs/operations.md").read_text().split("### A continuous copy")[1].split("\n## ")[0]
+    scripts = re.findall(r"(?:^    .*\n)+", section, re.M)
+    for old, new in (("-o /var/lib/holdfast/holdfast.db /var/lib/holdfast/", f"-o {standby}/holdfast.db {data}/"),
+                     ("/var/lib/holdfast", str(standby)), ("/etc/litestream.yml", str(copy.config)),
+                     ("setpriv --reuid=holdfast --regid=holdfast --clear-groups \\\n        litestream", str(PROGRAM)),
+                     ("holdfast doctor", f"{BINARY} doctor")):
+        assert any(old in script for script in scripts), old
+        scripts = [script.replace(old, new) for script in scripts]
+    return [re.sub(r"systemctl .*", "", script) for script in scripts]
+
+
+def test_standby_is_made_by_the_commands_of_the_manual(tmp_path):
+    """Over the empty store of the gateway that the standby's package has started."""
+    with Gateway(folder=tmp_path) as gateway:
+        copy = Litestream(tmp_path, gateway.data)
+        try:
+            with Client(gateway) as client:
+                client.finish({"token": "x"})
+            once = tmp_path / "once"
+            once.mkdir(mode=0o700)
+            wait_until(lambda: copy.restore(gateway.data, once / "holdfast.db") or (once / "holdfast.db").unlink(missing_ok=True),
+                       "the first copy", 4 * WAIT_S)
+            (tmp_path / "second").mkdir()
+            with Gateway(folder=tmp_path / "second") as second:
+                second.stop()
+                assert not copy.restore(gateway.data, second.data / "holdfast.db"), "it would stand in the way"
+                for script in of_the_manual(copy, gateway.data, second.data):
+                    done = subprocess.run(["sh", "-eu", "-c", script], capture_output=True, text=True, check=False,
+                                          cwd=tmp_path, timeout=4 * WAIT_S)
+                    assert not wrongs(done.stdout) and "Permission" not in done.stderr, done.stdout + done.stderr
+                assert "1 conversations, 1 tasks" in done.stdout
+                assert sorted(path.name for path in second.data.iterdir() if path.suffix in (".db", ".tmp-wal")) == ["holdfast.db"]
+                second.start()
+        finally:
+            copy.kill()
 
 
 def test_standby_has_what_was_acknowledged_and_goes_on(tmp_path):

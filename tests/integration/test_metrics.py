@@ -186,6 +186,12 @@ def test_alerts_are_about_what_is_exported(gateway, client):
             assert set(by.split(", ")) <= known, rule["expr"]
 
 
+def test_each_alert_is_seen_to_fire():
+    tests = yaml.safe_load((ALERTS.parent.parent / "tests/packaging/alerts_test.yml").read_text())["tests"]
+    fired = {case["alertname"] for test in tests for case in test["alert_rule_test"] if case["exp_alerts"]}
+    assert fired == {rule["alert"] for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]}
+
+
 @pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool (./dev test fetches it)")
 def test_promtool_sees_alerts_fire_and_stay_silent():
     for words in (["check", "rules", str(ALERTS)],
@@ -199,6 +205,13 @@ def test_promtool_sees_alerts_fire_and_stay_silent():
 ROOT = DASHBOARD.parent.parent
 CALL = re.compile(r'log_event(?:_limited)?\([^,;]*,\s*"(\w+)",\s*([^,]*?)(?:,|\))', re.S)
 ENTRY = re.compile(r'\{LEVEL_\w+, "(\w+)", ("\w+")')
+
+
+def test_reasons_of_refused_tokens_are_told_as_the_manual_has_them():
+    said = "".join((ROOT / f"gateway/auth/{name}").read_text() for name in ("auth.c", "auth.h", "jwt.c"))
+    table = (ROOT / "docs/operations.md").read_text().split("| `why` | then |")[1].split("\n\n")[0]
+    reasons = [why for row in re.findall(r"^\| (`.*?`) \| ", table, re.M) for why in re.findall("`(.*?)`", row)]
+    assert len(reasons) > 10 and [why for why in reasons if f'"{why}"' not in said] == []
 
 
 def test_events_of_the_log_are_those_of_the_manual():

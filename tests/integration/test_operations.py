@@ -69,7 +69,6 @@ unit=PLACE/etc/systemd/system/holdfast.service
 of() { sed -n "s/^$1=//p" "$unit" | sed -E 's#(^|[ =])/(usr/bin|etc|var)/#\\1PLACE/\\2/#g'; }
 start() {
     for name in $(of StateDirectory); do mkdir -p -m "$(of StateDirectoryMode)" "PLACE/var/lib/$name"; done
-    $(of ExecStartPre)
     : >PLACE/run/out
     $(of ExecStart) >PLACE/run/out 2>>PLACE/run/log & echo $! >PLACE/run/holdfast.pid
     until grep -q '"ready"' PLACE/run/out; do kill -0 "$(cat PLACE/run/holdfast.pid)"; sleep 0.02; done

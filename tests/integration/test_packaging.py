@@ -52,7 +52,8 @@ def test_unit_says_what_the_gateway_does():
     drain = int(re.search(r"^drain_s: .*default: (\d+)", run("keys").stdout, re.M)[1])
     assert int(service["TimeoutStopSec"]) >= drain + 5
     assert int(service["LimitNOFILE"]) > 100000  # limits.connections
-    assert service["RestartPreventExitStatus"] == "2"
+    assert service["RestartPreventExitStatus"] == "2" and "ExecStartPre" not in service, "which systemd would repeat"
+    assert unit()["Unit"]["StartLimitIntervalSec"] == "0", "five quick tries would be the last ones otherwise"
     assert service["StateDirectory"] == "holdfast holdfast-work" and service["StateDirectoryMode"] == "0700"
 
 
@@ -68,18 +69,17 @@ def test_unit_forbids_nothing_that_bubblewrap_needs():
 
 
 def started(service, tmp_path):
-    """Its commands, with the paths of a test."""
+    """Its command, with the paths of a test."""
     (tmp_path / "config.json").write_text(json.dumps({"listen": "127.0.0.1:0"}))
-    return [[{"/usr/bin/holdfast": BINARY, CONFIG: str(tmp_path / "config.json"), DATA: str(tmp_path / "data")}
-             .get(word, word) for word in shlex.split(service[key])] for key in ("ExecStartPre", "ExecStart")]
+    return [{"/usr/bin/holdfast": BINARY, CONFIG: str(tmp_path / "config.json"), DATA: str(tmp_path / "data")}
+            .get(word, word) for word in shlex.split(service["ExecStart"])]
 
 
 @pytest.mark.parametrize("kind", ["path", "abstract"])
-def test_commands_of_the_unit_run_and_tell_the_manager(tmp_path, kind):
-    check, serve = started(unit()["Service"], tmp_path)
+def test_command_of_the_unit_runs_and_tells_the_manager(tmp_path, kind):
+    serve = started(unit()["Service"], tmp_path)
     name = str(tmp_path / "notify") if kind == "path" else f"\0holdfast-{os.getpid()}"
     manager = Manager(name)
-    assert subprocess.run(check, check=False, capture_output=True, timeout=WAIT_S).returncode == 0
     environ = {**os.environ, "NOTIFY_SOCKET": name.replace("\0", "@")}
     with subprocess.Popen(serve, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert manager.told()["READY"] == "1"
@@ -214,6 +214,27 @@ def test_dockerfile_names_a_user_and_a_command_that_serves(tmp_path):
             assert subprocess.run(check, check=False, timeout=WAIT_S).returncode == 0
         process.terminate()
         assert process.wait(WAIT_S) == 0
+
+
+VERSIONED = {  # file: what stands before its version, each time
+    "CMakeLists.txt": r"project\(holdfast VERSION ", "docker/Dockerfile": "ARG VERSION=",
+    "packaging/helm/holdfast/Chart.yaml": "(?:version|appVersion): ",
+    "packaging/kubernetes/holdfast.yaml": '(?:app.kubernetes.io/version: "|image: "holdfast:)',
+    "packaging/kubernetes/holdfast-postgres.yaml": '(?:app.kubernetes.io/version: "|image: "holdfast:)',
+    "web/client/package.json": '^  "version": "', "web/worker/package.json": '^  "version": "',
+    "web/chat/package.json": '^  "version": "', "clients/python/pyproject.toml": '^version = "',
+    "CHANGELOG.md": r"\A(?:.|\n)*?^## (?=\d)"}
+
+
+@pytest.mark.parametrize("name", VERSIONED)
+def test_every_part_has_the_version_of_the_program(name):
+    found = re.findall(VERSIONED[name] + r"(\d+\.\d+\.\d+)", (ROOT / name).read_text(), re.M)
+    assert set(found) == {run("version").stdout.split()[1]}
+
+
+def reload_in_a_pod():
+    """The words that the manual gives to `kubectl exec`."""
+    return shlex.split(re.search(r"`kubectl exec POD -- (.*?)`", (ROOT / "docs/operations.md").read_text(), re.S)[1])
 
 
 def test_compose_file_gives_it_time_and_a_place():

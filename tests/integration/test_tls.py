@@ -142,5 +142,15 @@ def test_a_missing_certificate_refuses_to_start(certificate, tmp_path):
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"tls": {"cert": str(tmp_path / "none.pem"), "key": certificate["key"]}}))
     done = run("serve", "--config", str(config), "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"))
-    assert done.returncode == 1
-    assert "tls.cert" in done.stderr and "ready" not in done.stdout
+    told = f"holdfast: the configuration has 1 fault\ntls: {tmp_path}/none.pem: No such file or directory\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told), "a manager does not repeat it"
+    assert run("check-config", str(config)).stderr == told
+    for kind in (["ed25519"], ["EC", "-pkeyopt", "ec_paramgen_curve:prime256v1"], ["RSA"]):
+        subprocess.run(["openssl", "genpkey", "-algorithm", *kind, "-out", tmp_path / "other.key"], check=True,
+                       capture_output=True)
+        config.write_text(json.dumps({"tls": {"cert": certificate["cert"], "key": str(tmp_path / "other.key")}}))
+        fault = run("check-config", str(config)).stderr.splitlines()[1]
+        assert re.fullmatch(rf"tls: {tmp_path}/other.key: (the key does not belong to the certificate|key values mismatch)", fault)
+    config.write_text(json.dumps({"tls": {"cert": str(tmp_path / "none.pem"), "key": certificate["key"]}}))
+    (tmp_path / "none.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    assert f"tls: {tmp_path}/none.pem: " in run("check-config", str(config)).stderr

@@ -331,16 +331,17 @@ def test_check_config_says_what_is_wrong_with_secrets(tmp_path):
 
     assert check()[0] == 0
     secret.chmod(0o604)
-    assert check() == (2, "workers[0].secret_file: others may read it: chmod o= it\n"
-                          "workers[1].secret_file: others may read it: chmod o= it\n")
+    assert check() == (2, "holdfast: the configuration has 2 faults\n"
+                          f"workers[0].secret_file: {secret}: others may read it: chmod o= it\n"
+                          f"workers[1].secret_file: {secret}: others may read it: chmod o= it\n")
     secret.chmod(0o640)
     assert check()[0] == 0
     secret.write_text("\n")
-    assert "workers[0].secret_file: the first line is empty\n" in check()[1]
+    assert f"workers[0].secret_file: {secret}: the first line is empty\n" in check()[1]
     secret.write_text("short")
-    assert "workers[0].secret_file: the first line is shorter than 16 bytes\n" in check()[1]
+    assert f"workers[0].secret_file: {secret}: the first line is shorter than 16 bytes\n" in check()[1]
     secret.unlink()
     code, faults = check()
-    assert (code, faults.splitlines()[0]) == (2, "workers[0].secret_file: No such file or directory")
+    assert (code, faults.splitlines()[1]) == (2, f"workers[0].secret_file: {secret}: No such file or directory")
     with pytest.raises(Exception):
         Gateway(settings).start()
