@@ -200,7 +200,7 @@ static const struct command {
      "                     shows that task"},
     {"/attach", true, false, false, obey_attach,
      "/attach PATH         sends a file along with the next question"},
-    {"/detach", false, false, true, obey_detach,
+    {"/detach", false, false, false, obey_detach,
      "/detach              takes the attached files back"},
     {"/save", true, true, true, obey_save,
      "/save                lists the files of this talk\n"

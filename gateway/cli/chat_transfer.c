@@ -371,6 +371,7 @@ static char *open_source(struct chat_transfer *t)
         return in_words(S_ISDIR(st.st_mode) ? "it is a folder" : "it is no plain file");
     }
     t->file = fdopen(fd, "rb");
+    ASSERT(t->file);
     t->size = st.st_size;
     size_t n = fread(head, 1, sizeof head, t->file);
     snprintf(t->type, sizeof t->type, "%s", type_of(t->path, (struct str){head, n}));
@@ -383,6 +384,7 @@ static char *open_target(struct chat_transfer *t)
     if (fd < 0)
         return in_words(errno == EEXIST ? "it exists already" : "%s", strerror(errno));
     t->file = fdopen(fd, "wb");
+    ASSERT(t->file);
     return NULL;
 }
 
