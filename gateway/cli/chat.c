@@ -58,6 +58,7 @@ void chat_finish(struct chat *c, int code)
     chat_talk_cooked(c);
     c->code = code;
     chat_show_end(&c->show);
+    chat_save_tell_unfinished(c);
     uv_stop(&c->loop);
 }
 
@@ -137,7 +138,7 @@ void chat_ask(struct chat *c)
         if (c->o->what != CHAT_CANCEL && c->epoch)
             js_put_int(&r, "epoch", (int64_t)c->epoch);
     } else {
-        js_put_field(&r, "message", buf_str(&c->message));
+        chat_attach_put_message(c, &r);
         js_put_field(&r, "request_key", str_of(c->request_key));
         put_optional(&r, "conversation_id", c->conversation);
         put_optional(&r, "agent", c->agent);
@@ -335,8 +336,10 @@ static void chat_stop(struct chat *c)
     for (size_t i = 0; i < countof(handles); i++)
         if (handles[i]->data)
             uv_close(handles[i], NULL);
+    chat_attach_drop(c);
+    (void)chat_save_stop(c);
     chat_link_done(&c->link);
-    while (uv_run(&c->loop, UV_RUN_NOWAIT))
+    while (uv_run(&c->loop, UV_RUN_ONCE))
         ;
     uv_loop_close(&c->loop);
     free(c->token);
@@ -344,6 +347,10 @@ static void chat_stop(struct chat *c)
     free(c->task);
     chat_question_clear(&c->questions);
     free(c->agent);
+    free(c->attached);
+    chat_save_forget(c);
+    free(c->files);
+    buf_done(&c->to_follow);
     buf_done(&c->message);
     buf_done(&c->agents);
     buf_done(&c->typed);

@@ -22,6 +22,8 @@ struct chat_options {
     char *task;         /* RESUME, CANCEL */
     uint64_t after;     /* RESUME: the last event that was seen */
     struct buf message; /* ASK */
+    struct buf attach;  /* ASK: paths of files, a NUL behind each */
+    const char *save;   /* a folder for the files that a task gives; NULL: they are only told */
     bool continues;     /* ASK: in the conversation that changed last */
     bool prints_json;   /* the events, instead of the answer */
     bool talks;         /* ASK, without a message, on a terminal: one question after another */

@@ -3,10 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/cli/chat_path.h"
 #include "gateway/cli/chat_private.h"
 #include "proto/str.h"
 
 #define LISTED 10        /* conversations that /resume shows */
+#define LOOKED_AT 50     /* turns of it, for those that run */
+#define COMPLETIONS 100  /* that Tab shows */
 #define SHOWN_MESSAGES 6 /* of a conversation that goes on */
 
 /* --- the agents ------------------------------------------------------------------------------- */
@@ -42,6 +45,11 @@ void chat_command_put_agents(const struct chat *c, struct buf *out)
 /* A null name: a new one.  What was asked about the one before counts no longer. */
 static void choose_conversation(struct chat *c, struct str conversation)
 {
+    if (c->n_attached > 0)
+        chat_show_aside(&c->show, "· the attached files stay behind");
+    chat_attach_drop(c);
+    chat_save_forget(c);
+    buf_clear(&c->to_follow);
     free(c->conversation);
     c->conversation = conversation.p ? xstrdup(conversation) : NULL;
     c->n_chosen++;
@@ -74,9 +82,8 @@ void chat_command_look_back(struct chat *c)
     js_put_int(&r, "limit", SHOWN_MESSAGES);
     chat_send(c, &r);
     r = ask_about(c, "tasks");
-    js_put_field(&r, "status", STR("running"));
     js_put_bool(&r, "turns", true);
-    js_put_int(&r, "limit", 1);
+    js_put_int(&r, "limit", LOOKED_AT);
     chat_send(c, &r);
 }
 
@@ -145,6 +152,29 @@ static void obey_cancel(struct chat *c, const char *word)
         chat_show_aside(&c->show, c->is_stopping ? "· it stops already" : "· nothing runs");
 }
 
+static void obey_attach(struct chat *c, const char *word)
+{
+    char *path = chat_path_read(word);
+    chat_attach(c, path);
+    free(path);
+}
+
+static void obey_detach(struct chat *c, const char *word)
+{
+    (void)word;
+    chat_show_aside(&c->show,
+                    c->n_attached > 0 ? "· nothing is attached now" : "· nothing was attached");
+    chat_attach_drop(c);
+}
+
+static void obey_save(struct chat *c, const char *words)
+{
+    if (*words)
+        chat_save(c, words);
+    else
+        chat_save_list(c);
+}
+
 static void obey_quit(struct chat *c, const char *word)
 {
     (void)word;
@@ -168,6 +198,13 @@ static const struct command {
      "/resume CONVERSATION goes on in that one\n"
      "/resume CONVERSATION/TASK\n"
      "                     shows that task"},
+    {"/attach", true, false, false, obey_attach,
+     "/attach PATH         sends a file along with the next question"},
+    {"/detach", false, false, false, obey_detach,
+     "/detach              takes the attached files back"},
+    {"/save", true, true, true, obey_save,
+     "/save                lists the files of this talk\n"
+     "/save NUMBER [PATH]  saves one of them"},
     {"/cancel", false, false, true, obey_cancel, "/cancel, Ctrl-C      stops the answer"},
     {"/quit", false, false, true, obey_quit,
      "/quit, Ctrl-D        leaves, and so does Ctrl-C twice; a running task continues"},
@@ -239,41 +276,74 @@ void chat_command_obey(struct chat *c, const char *line)
 /* The words that the begun one may become. */
 struct completion {
     struct str begun;
-    struct str common; /* the beginning of all of them */
+    struct buf common; /* the beginning of all of them */
     struct buf words;  /* one a line */
     size_t n;
+    bool are_paths; /* shown by their last segments */
 };
 
-static void may_become(struct completion *its, struct str word)
+static void may_become(void *arg, struct str word)
 {
-    size_t n = 0;
+    struct completion *its = arg;
+    size_t n = 0, shown = 0;
     if (!str_begins(word, its->begun))
         return;
-    while (n < word.n && n < its->common.n && word.p[n] == its->common.p[n])
+    while (n < word.n && n < its->common.len && word.p[n] == its->common.bytes[n])
         n++;
-    its->common = its->n > 0 ? (struct str){word.p, n} : word;
-    buf_putf(&its->words, "%s%.*s", its->n > 0 ? "\n" : "", (int)word.n, word.p);
-    its->n++;
+    if (its->n == 0)
+        buf_putstr(&its->common, word);
+    else
+        its->common.len = utf8_whole((struct str){its->common.bytes, n});
+    for (size_t i = 0; its->are_paths && i + 1 < word.n; i++)
+        shown = word.p[i] == '/' ? i + 1 : shown;
+    if (its->n++ < COMPLETIONS)
+        buf_putf(&its->words, "%s%.*s", its->n > 1 ? "\n" : "", (int)(word.n - shown),
+                 word.p + shown);
+}
+
+/* The length of what stands before a path: "/attach " or "/save NUMBER "; 0 in other lines. */
+static size_t before_path(struct str line)
+{
+    const struct str attach = STR("/attach "), save = STR("/save ");
+    size_t at = save.n;
+    if (str_begins(line, attach))
+        return attach.n;
+    if (!str_begins(line, save))
+        return 0;
+    while (at < line.n && line.p[at] != ' ')
+        at++;
+    return at > save.n && at < line.n ? at + 1 : 0;
+}
+
+static void complete_agents(const struct chat *c, struct completion *its)
+{
+    const char *at = c->agents.len ? c->agents.bytes : "";
+    for (struct str name = next_agent(&at); name.n > 0; name = next_agent(&at))
+        may_become(its, name);
 }
 
 void chat_command_complete(struct chat *c)
 {
     struct str line = buf_str(&c->edit.line);
     struct completion its = {.begun = line};
-    const char *at = c->agents.len ? c->agents.bytes : "";
+    size_t path_at = before_path(line);
     if (line.n == 0 || line.p[0] != '/' || c->edit.at != line.n)
         return;
-    if (str_begins(line, STR("/agent "))) {
+    if (path_at > 0) {
+        its.begun = str_from(line, path_at);
+        its.are_paths = true;
+        chat_path_complete(its.begun, may_become, &its);
+    } else if (str_begins(line, STR("/agent "))) {
         its.begun = str_from(line, strlen("/agent "));
-        for (struct str name = next_agent(&at); name.n > 0; name = next_agent(&at))
-            may_become(&its, name);
+        complete_agents(c, &its);
     } else {
         for (size_t i = 0; i < countof(commands); i++)
             may_become(&its, str_of(commands[i].verb));
     }
-    if (its.n > 1 && its.common.n == its.begun.n)
-        chat_show_aside(&c->show, "%s", its.words.bytes);
+    if (its.n > 1 && its.common.len == its.begun.n)
+        chat_show_aside(&c->show, its.n > COMPLETIONS ? "%s\n…" : "%s", its.words.bytes);
     else if (its.n > 0)
-        chat_edit_insert(&c->edit, str_from(its.common, its.begun.n));
+        chat_edit_insert(&c->edit, str_from(buf_str(&its.common), its.begun.n));
+    buf_done(&its.common);
     buf_done(&its.words);
 }

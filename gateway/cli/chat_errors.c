@@ -1,4 +1,5 @@
-/* Errors of the gateway, in words, and what follows from them. */
+#include "gateway/cli/chat_errors.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,13 +9,18 @@
 
 /* --- members of lines ------------------------------------------------------------------------- */
 
-char *chat_member(struct chat *c, uint32_t object, const char *key)
+static char *text_member(const struct js_doc *doc, uint32_t object, const char *key)
 {
     struct buf value = {0};
-    uint32_t node = js_get(&c->doc, object, key);
-    if (node && js_type(&c->doc, node) == JS_STRING)
-        js_value(&c->doc, node, &value);
+    uint32_t node = js_get(doc, object, key);
+    if (node && js_type(doc, node) == JS_STRING)
+        js_value(doc, node, &value);
     return value.bytes ? buf_take(&value) : xstrdup(STR(""));
+}
+
+char *chat_member(struct chat *c, uint32_t object, const char *key)
+{
+    return text_member(&c->doc, object, key);
 }
 
 int64_t chat_number(struct chat *c, uint32_t object, const char *key)
@@ -26,11 +32,11 @@ int64_t chat_number(struct chat *c, uint32_t object, const char *key)
 
 /* --- errors ----------------------------------------------------------------------------------- */
 
-char *chat_in_words(struct chat *c, uint32_t error)
+char *chat_error_words(const struct js_doc *doc, uint32_t error)
 {
     struct buf out = {0};
-    char *code = chat_member(c, error, "code"), *reason = chat_member(c, error, "reason");
-    char *message = chat_member(c, error, "message");
+    char *code = text_member(doc, error, "code"), *reason = text_member(doc, error, "reason");
+    char *message = text_member(doc, error, "message");
     struct str detail = sentence_detail(str_of(code), str_of(message));
     buf_puts(&out, sentence_of(str_of(reason), str_of(code)));
     buf_puts(&out, detail.n > 0 ? "\n  " : "");
@@ -98,8 +104,9 @@ static void on_busy(struct chat *c, const char *message)
 
 static void on_failed_request(struct chat *c)
 {
-    char *words = chat_in_words(c, 0);
-    if (c->o->talks && c->was_welcome) {
+    char *words = chat_error_words(&c->doc, 0);
+    bool has_begun = !c->o->continues || c->has_looked_back;
+    if (c->o->talks && c->was_welcome && has_begun) {
         chat_show_aside(&c->show, "holdfast: %s", words);
         if (c->state == CHAT_ASKING)
             chat_talk_idle(c);

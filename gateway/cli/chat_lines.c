@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "gateway/cli/chat_errors.h"
 #include "gateway/cli/chat_private.h"
 #include "gateway/cli/chat_token.h"
 #include "proto/event.h"
@@ -107,7 +108,7 @@ static void chat_answered(struct chat *c, uint32_t data)
 static void show_failure(struct chat *c, uint32_t data)
 {
     uint32_t error = js_get(&c->doc, data, "error");
-    char *why = error ? chat_in_words(c, error) : xstrdup(STR("It failed."));
+    char *why = error ? chat_error_words(&c->doc, error) : xstrdup(STR("It failed."));
     char *output = chat_member(c, data, "output");
     chat_show_answer(&c->show, str_of(output)); /* its text so far: promise 8 */
     chat_show_end(&c->show);
@@ -135,13 +136,31 @@ static void show_call(struct chat *c, uint32_t data, const char *member_key, boo
     free(name);
 }
 
-static void show_file(struct chat *c, uint32_t data)
+/* A file of the conversation, in words; its number is for /save. */
+static void put_file(struct chat *c, uint32_t file, struct buf *out)
 {
-    char *name = chat_member(c, data, "name"), *id = chat_member(c, data, "file_id");
-    chat_show_aside(&c->show, "· it gives a file: %s (%" PRId64 " bytes, %s)",
-                    *name ? name : "without a name", chat_number(c, data, "size"), id);
+    char *name = chat_member(c, file, "name"), *id = chat_member(c, file, "file_id");
+    int64_t size = chat_number(c, file, "size");
+    size_t number = chat_save_know(c, str_of(id), str_of(name), size);
+    buf_putf(out, "%s (%" PRId64 " bytes, ", *name ? name : "without a name", size);
+    if (c->o->talks)
+        buf_putf(out, "/save %zu)", number);
+    else
+        buf_putf(out, "%s)", id);
     free(name);
     free(id);
+}
+
+static void show_file(struct chat *c, uint32_t data)
+{
+    struct buf text = {0};
+    char *name = chat_member(c, data, "name"), *id = chat_member(c, data, "file_id");
+    put_file(c, data, &text);
+    chat_show_aside(&c->show, "· it gives a file: %s", text.bytes);
+    chat_save_given(c, id, name);
+    free(name);
+    free(id);
+    buf_done(&text);
 }
 
 static void show_resumed(struct chat *c, uint32_t data)
@@ -154,6 +173,16 @@ static void show_resumed(struct chat *c, uint32_t data)
         chat_show_withdraw(&c->show, (size_t)chat_number(c, keep, "text"));
 }
 
+/* Several tasks are followed, one after another: each says what it answers. */
+static void show_question(struct chat *c, uint32_t data)
+{
+    char *input = chat_member(c, data, "input");
+    if (c->tells_questions)
+        chat_show_aside(&c->show, "· the answer to: %.*s",
+                        (int)utf8_cut(str_of(input), SHOWN_BYTES), input);
+    free(input);
+}
+
 static void show_event(struct chat *c, enum event_type event, uint32_t data)
 {
     static const char *const text_keys[N_EVENT_TYPES] = {[EVENT_TOKEN] = "text",
@@ -163,6 +192,7 @@ static void show_event(struct chat *c, enum event_type event, uint32_t data)
                                                          [EVENT_CHILD] = "name"};
     char *text = chat_member(c, data, text_keys[event] ? text_keys[event] : "text");
     switch (event) {
+    case EVENT_TASK_CREATED: show_question(c, data); break;
     case EVENT_TOKEN: chat_show_token(&c->show, str_of(text)); break;
     case EVENT_THINKING: chat_show_thinking(&c->show, str_of(text)); break;
     case EVENT_FINAL_ANSWER: chat_show_answer(&c->show, str_of(text)); break;
@@ -189,7 +219,7 @@ static void end(struct chat *c, int code)
     if (c->o->talks)
         chat_talk_idle(c);
     else
-        chat_finish(c, code);
+        chat_save_end(c, code);
 }
 
 static void on_event(struct chat *c)
@@ -207,7 +237,8 @@ static void on_event(struct chat *c)
         chat_show_row(&c->show, c->line);
     if (!known || !data)
         return;
-    if (!c->o->prints_json || event == EVENT_INPUT_REQUIRED || event == EVENT_INPUT_RECEIVED)
+    if (!c->o->prints_json || event == EVENT_INPUT_REQUIRED || event == EVENT_INPUT_RECEIVED ||
+        (event == EVENT_FILE && c->o->save))
         show_event(c, event, data);
     if (event_is_terminal(event))
         end(c, event == EVENT_TASK_COMPLETED ? 0 : 1);
@@ -260,10 +291,27 @@ static bool has_agent(struct chat *c)
     return false;
 }
 
+/* The files of --attach. */
+static void attach_given(struct chat *c)
+{
+    const struct buf *given = &c->o->attach;
+    bool is_first = !c->has_attached;
+    c->has_attached = true;
+    for (size_t at = 0; is_first && at < given->len && c->state != CHAT_OVER;
+         at += strlen(given->bytes + at) + 1)
+        chat_attach(c, given->bytes + at);
+}
+
 static void begin(struct chat *c)
 {
-    if (c->o->talks && !c->task && c->message.len == 0)
+    bool talks = c->o->talks && !c->task && c->message.len == 0;
+    if (talks)
         begin_talk(c);
+    attach_given(c);
+    if (talks || c->state == CHAT_OVER)
+        return;
+    if (chat_attach_is_busy(c))
+        c->state = CHAT_IDLE;
     else
         chat_ask(c);
 }
@@ -302,6 +350,7 @@ static void on_started(struct chat *c)
     keep_member(c, task, "task_id", &c->task);
     keep_member(c, task, "conversation_id", &c->conversation);
     c->epoch = c->epoch_now;
+    chat_attach_asked(c);
     if (!c->o->talks)
         chat_show_aside(&c->show, "· task %s/%s", c->conversation, c->task);
     c->state = CHAT_FOLLOWING;
@@ -396,14 +445,18 @@ static void show_row(struct chat *c, uint32_t row, bool is_task)
     buf_done(&line);
 }
 
-/* A task that runs in the conversation in which a talk goes on: its answer is shown as it comes. */
-static void follow_newest(struct chat *c, uint32_t task)
+/* The tasks that run in the conversation in which a talk goes on, the oldest first. */
+static void follow_running(struct chat *c, const uint32_t *tasks, size_t n)
 {
-    if (c->state != CHAT_IDLE)
-        return;
-    keep_member(c, task, "task_id", &c->task);
-    chat_ask(c);
-    chat_talk_draw(c);
+    for (size_t i = 0; i < n; i++) {
+        char *status = chat_member(c, tasks[i], "status"),
+             *id = chat_member(c, tasks[i], "task_id");
+        if (strcmp(status, "running") == 0 || strcmp(status, "pending") == 0)
+            chat_talk_follow(c, str_of(id));
+        free(status);
+        free(id);
+    }
+    chat_talk_go_on(c);
 }
 
 /* --continue: the conversation that changed last; a new one when there is none. */
@@ -432,8 +485,8 @@ static void on_list(struct chat *c, const char *key)
              i = js_next(&c->doc, i))
             at[n++] = i;
     if (c->o->talks && is_task) {
-        if (n > 0 && chat_command_still_wants(c))
-            follow_newest(c, at[n - 1]);
+        if (chat_command_still_wants(c))
+            follow_running(c, at, n);
         return;
     }
     /* A page of tasks has its oldest first, one of conversations its newest: all show the
@@ -448,6 +501,24 @@ static void on_list(struct chat *c, const char *key)
         chat_ask(c);
     else
         chat_finish(c, c->show.has_failed ? 1 : 0);
+}
+
+static void show_files(struct chat *c, uint32_t message)
+{
+    uint32_t parts = js_get(&c->doc, message, "parts");
+    struct buf text = {0};
+    if (!parts || js_type(&c->doc, parts) != JS_ARRAY)
+        return;
+    for (uint32_t i = js_first(&c->doc, parts); i < js_end(&c->doc, parts);
+         i = js_next(&c->doc, i)) {
+        uint32_t id = js_get(&c->doc, i, "file_id");
+        buf_clear(&text);
+        if (!id)
+            continue;
+        put_file(c, i, &text);
+        chat_show_aside(&c->show, "· with a file: %s", text.bytes);
+    }
+    buf_done(&text);
 }
 
 /* The last messages of the conversation in which a talk goes on. */
@@ -466,6 +537,7 @@ static void chat_on_history(struct chat *c)
         else
             chat_show_answer(&c->show, str_of(content));
         chat_show_end(&c->show);
+        show_files(c, i);
         chat_show_begin(&c->show);
         free(role);
         free(content);

@@ -190,6 +190,12 @@ static int on_lws(struct lws *wsi, enum lws_callback_reasons why, void *user, vo
 
 /* --- its life --------------------------------------------------------------------------------- */
 
+const char *chat_link_certificates(void)
+{
+    const char *named = getenv("SSL_CERT_FILE");
+    return named && *named ? named : CERTIFICATES;
+}
+
 static const struct lws_protocols protocols[] = {
     {.name = "holdfast.v1", .callback = on_lws, .rx_buffer_size = 65536},
     {0},
@@ -202,7 +208,6 @@ bool chat_link_init(struct chat_link *link, uv_loop_t *loop, const struct chat_u
                     const struct chat_link_ops *ops, void *arg)
 {
     void *loops[] = {loop};
-    const char *certificates = getenv("SSL_CERT_FILE");
     *link = (struct chat_link){.loop = loop, .url = url, .ops = ops, .arg = arg};
     lws_set_log_level(0, NULL);
     struct lws_context_creation_info info = {
@@ -213,9 +218,7 @@ bool chat_link_init(struct chat_link *link, uv_loop_t *loop, const struct chat_u
         .options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_VALIDATE_UTF8 |
                    (url->is_tls ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
         .retry_and_idle_policy = &validity,
-        .client_ssl_ca_filepath = !url->is_tls                    ? NULL
-                                  : certificates && *certificates ? certificates
-                                                                  : CERTIFICATES,
+        .client_ssl_ca_filepath = url->is_tls ? chat_link_certificates() : NULL,
         .user = link,
     };
     link->context = lws_create_context(&info);

@@ -24,6 +24,8 @@ struct chat_url {
 /* ws://, wss://, http:// or https://; without a path, the protocol's. */
 bool chat_url_read(const char *text, struct chat_url *ret) MUST_USE;
 void chat_url_done(struct chat_url *url);
+/* The file of the certificates that are trusted: the system's, or SSL_CERT_FILE. */
+const char *chat_link_certificates(void);
 
 struct chat_link_ops {
     void (*on_open)(void *arg);

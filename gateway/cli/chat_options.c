@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "gateway/cli/chat.h"
@@ -59,6 +60,8 @@ static const char *read_flags(int argc, char **argv, struct chat_options *o)
         case 'L': o->what = CHAT_LIST; break;
         case 'C': o->continues = true; break;
         case 'j': o->prints_json = true; break;
+        case 'A': buf_put(&o->attach, optarg, strlen(optarg) + 1); break;
+        case 'S': o->save = optarg; break;
         case 'n':
             if (!chat_read_number(optarg, &o->after))
                 return "--after is the number of an event";
@@ -66,11 +69,39 @@ static const char *read_flags(int argc, char **argv, struct chat_options *o)
         default: return why;
         }
     }
+    return task && !read_task(task, o) ? "a task is named CONVERSATION/TASK" : NULL;
+}
+
+static const char *check_paths(const struct chat_options *o)
+{
+    static char why[256];
+    struct stat st;
+    for (size_t at = 0; at < o->attach.len; at += strlen(o->attach.bytes + at) + 1) {
+        const char *path = o->attach.bytes + at;
+        if (access(path, R_OK) == 0)
+            continue;
+        snprintf(why, sizeof why, "--attach: %.160s: %s", path, strerror(errno));
+        return why;
+    }
+    if (!o->save || (stat(o->save, &st) == 0 && S_ISDIR(st.st_mode)))
+        return NULL;
+    snprintf(why, sizeof why, "--save: there is no folder %.160s", o->save);
+    return why;
+}
+
+/* The options that do not go together. */
+static const char *check_flags(const struct chat_options *o)
+{
+    bool follows = o->what == CHAT_ASK || o->what == CHAT_RESUME;
     if (o->continues && (o->what != CHAT_ASK || o->conversation))
         return "--continue goes with a question alone, and not with --conversation";
-    if (o->prints_json && (o->what == CHAT_LIST || o->what == CHAT_CANCEL))
+    if (o->prints_json && !follows)
         return "--json is for the events of a task";
-    return task && !read_task(task, o) ? "a task is named CONVERSATION/TASK" : NULL;
+    if (o->attach.len > 0 && o->what != CHAT_ASK)
+        return "--attach is for a question";
+    if (o->save && !follows)
+        return "--save is for the files that a task gives";
+    return check_paths(o);
 }
 
 static const char *read_stdin(struct buf *out)
@@ -174,6 +205,8 @@ bool chat_options_read(int argc, char **argv, struct chat_options *ret, const ch
     if (token && *token)
         o = (struct chat_options){.token = token, .token_from = "HOLDFAST_TOKEN"};
     const char *error = read_flags(argc, argv, &o);
+    if (!error)
+        error = check_flags(&o);
     char **words = argv + optind;
     if (!error)
         error = read_url(&words, &o);
@@ -192,5 +225,6 @@ void chat_options_done(struct chat_options *o)
 {
     chat_url_done(&o->url);
     buf_done(&o->message);
+    buf_done(&o->attach);
     free(o->task);
 }

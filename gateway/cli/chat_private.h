@@ -1,7 +1,8 @@
 /* chat_private -- what the parts of the command-line client share; no other file includes it.
  *
  * Shape:    chat.c has the connection, the requests and the end; chat_lines.c handles the gateway's
- *           lines; chat_talk.c has the prompt of a terminal, and chat_command.c its commands.
+ *           lines; chat_talk.c has the prompt of a terminal, and chat_command.c its commands;
+ *           chat_attach.c sends files, and chat_save.c saves them.
  * Thread:   the program's only one.
  */
 #ifndef GATEWAY_CLI_CHAT_PRIVATE_H
@@ -15,7 +16,7 @@
 #include "gateway/cli/chat_show.h"
 #include "proto/js.h"
 
-/* IDLE: a talk waits for the next question. */
+/* IDLE: a talk waits for the next question, or a question for its files. */
 enum chat_state {
     CHAT_CONNECTING,
     CHAT_GREETING,
@@ -24,6 +25,17 @@ enum chat_state {
     CHAT_FOLLOWING,
     CHAT_OVER
 };
+
+/* A file of the conversation. */
+struct chat_file {
+    char *id, *name;
+    int64_t size;
+};
+
+#define CHAT_ATTACHED 32 /* files of one question */
+
+struct chat_attachment;
+struct chat_saving;
 
 struct chat {
     const struct chat_options *o;
@@ -56,6 +68,13 @@ struct chat {
     struct chat_edit edit;           /* a talk's prompt */
     struct termios cooked;           /* the terminal's original mode */
     struct buf older_than;           /* --list: the id of the last row */
+    struct buf to_follow;            /* tasks that run in the conversation too, a NUL behind each */
+    struct chat_attachment **attached;
+    size_t n_attached;
+    struct chat_file *files; /* those that /save knows */
+    size_t n_files;
+    struct chat_saving *saving; /* under way */
+    int end_code;               /* has_ended: for when all is saved */
     unsigned n_waiting;
     unsigned n_chosen; /* how often a command chose another conversation */
     unsigned attempts; /* since the last welcome */
@@ -68,6 +87,10 @@ struct chat {
     bool is_broken;
     bool may_miss_answers; /* the connection broke, and the task's events are not caught up yet */
     bool is_raw;           /* this program edits: in a talk */
+    bool has_attached;     /* those of --attach */
+    bool has_ended;        /* the task has */
+    bool has_not_saved;    /* a file could not be saved */
+    bool tells_questions;  /* several tasks are followed: each says what it answers */
 };
 
 /* chat.c */
@@ -92,9 +115,6 @@ void chat_ask_user(struct chat *c);
  * the string. */
 char *chat_member(struct chat *c, uint32_t object, const char *key);
 int64_t chat_number(struct chat *c, uint32_t object, const char *key);
-/* An error as a sentence; below it what the machine says besides, where the gateway tells it.  The
- * caller frees it. */
-char *chat_in_words(struct chat *c, uint32_t error);
 void chat_take_error(struct chat *c); /* the line that is taken is one */
 
 /* chat_command.c: what begins with a slash in a talk.  UNKNOWN: meant as a command, but there is
@@ -104,7 +124,7 @@ enum chat_command chat_command_of(const char *line);
 void chat_command_obey(struct chat *c, const char *line); /* or says what is wrong with it */
 void chat_command_complete(struct chat *c);               /* the line at the prompt, for Tab */
 void chat_command_list(struct chat *c, int limit);        /* asks for the newest conversations */
-/* Asks for the end of the conversation, and for the task that runs in it. */
+/* Asks for the end of the conversation, and for the tasks that run in it. */
 void chat_command_look_back(struct chat *c);
 /* Whether the line that is taken answers that for the conversation that is chosen now. */
 bool chat_command_still_wants(struct chat *c);
@@ -117,6 +137,11 @@ void chat_talk_begin(struct chat *c); /* once: the terminal is its own from now 
 void chat_talk_idle(struct chat *c);  /* an answer has ended, or there was none yet */
 void chat_talk_line(struct chat *c, struct str typed);
 void chat_talk_forget(struct chat *c); /* the task that was followed */
+/* It is followed when those before it have ended. */
+void chat_talk_follow(struct chat *c, struct str task);
+/* Follows what is to be followed, then asks what waits: whatever there is, while it is idle. */
+void chat_talk_go_on(struct chat *c);
+void chat_talk_take_back(struct chat *c); /* the waiting lines, to the prompt */
 /* Keys, while is_raw. */
 void chat_talk_keys(struct chat *c, const char *keys, size_t n);
 void chat_talk_draw(struct chat *c);      /* what the prompt depends on has changed */
@@ -126,5 +151,26 @@ bool chat_talk_stop(struct chat *c);      /* false when there is nothing (more) 
 void chat_talk_send_stop(struct chat *c); /* the task to stop is known */
 bool chat_talk_interrupt(struct chat *c); /* Ctrl-C; false: it leaves */
 void chat_talk_cooked(struct chat *c);    /* restores the terminal's mode, if it is raw */
+
+/* chat_attach.c: files that go along with the next question. */
+void chat_attach(struct chat *c, const char *path); /* or says why not */
+bool chat_attach_is_busy(const struct chat *c);
+void chat_attach_ready(struct chat *c); /* the question that waited for them goes on */
+void chat_attach_put_message(const struct chat *c, struct buf *request);
+void chat_attach_asked(struct chat *c); /* the task has them */
+bool chat_attach_stop(struct chat *c);  /* what is under way; false: nothing is */
+void chat_attach_drop(struct chat *c);
+
+/* chat_save.c: files of the conversation, to this machine. */
+size_t chat_save_know(struct chat *c, struct str id, struct str name,
+                      int64_t size); /* its number */
+void chat_save_forget(struct chat *c);
+void chat_save_list(struct chat *c);
+void chat_save(struct chat *c, const char *words);
+/* The task has given a file: with --save it is saved. */
+void chat_save_given(struct chat *c, const char *file_id, const char *name);
+void chat_save_end(struct chat *c, int code); /* the program ends, when all is saved */
+bool chat_save_stop(struct chat *c);          /* what is under way; false: nothing is */
+void chat_save_tell_unfinished(struct chat *c);
 
 #endif

@@ -60,8 +60,13 @@ void chat_talk_draw(struct chat *c)
         chat_question_prompt(asked, prompt);
     else if (c->n_waiting > 0)
         snprintf(prompt, sizeof prompt, "(%u waiting) ", c->n_waiting);
+    else if (c->state != CHAT_IDLE || chat_attach_is_busy(c))
+        snprintf(prompt, sizeof prompt, BUSY);
+    else if (c->n_attached > 0)
+        snprintf(prompt, sizeof prompt, "(%zu file%s) " PROMPT, c->n_attached,
+                 c->n_attached > 1 ? "s" : "");
     else
-        snprintf(prompt, sizeof prompt, "%s", c->state == CHAT_IDLE ? PROMPT : BUSY);
+        snprintf(prompt, sizeof prompt, PROMPT);
     chat_edit_draw(&c->edit, prompt, chat_show_columns(), &out);
     chat_show_footer(&c->show, buf_str(&out));
     buf_done(&out);
@@ -83,6 +88,7 @@ static void ask(struct chat *c, const char *line)
     buf_clear(&c->message);
     buf_puts(&c->message, line);
     chat_new_key(c);
+    c->tells_questions = false;
     chat_ask(c);
 }
 
@@ -97,16 +103,69 @@ static void talk_line(struct chat *c, const char *line)
         ask(c, line);
 }
 
-/* Lines that have waited, up to the first question. */
+static bool is_ready(const struct chat *c)
+{
+    return c->state == CHAT_IDLE && !chat_attach_is_busy(c);
+}
+
+/* Lines that have waited, up to the first question or file. */
 static void take_waiting(struct chat *c)
 {
-    while (c->state == CHAT_IDLE && c->n_waiting > 0) {
+    while (is_ready(c) && c->n_waiting > 0) {
         char *line = xstrdup(str_of(c->waiting.bytes));
         buf_consume(&c->waiting, strlen(line) + 1);
         c->n_waiting--;
         talk_line(c, line);
         free(line);
     }
+}
+
+/* Waiting lines were meant for after the answer: they go back to the prompt, and nothing of them is
+ * asked by itself. */
+void chat_talk_take_back(struct chat *c)
+{
+    bool has_more = c->edit.line.len > 0;
+    c->edit.at = 0;
+    for (; c->n_waiting > 0; c->n_waiting--) {
+        struct str line = str_of(c->waiting.bytes);
+        if (c->is_raw) {
+            chat_edit_insert(&c->edit, line);
+            if (c->n_waiting > 1 || has_more)
+                chat_edit_insert(&c->edit, STR("\n"));
+        } else {
+            chat_show_aside(&c->show, "· not asked: %.*s", (int)line.n, line.p);
+        }
+        buf_consume(&c->waiting, line.n + 1);
+    }
+    c->edit.at = c->edit.line.len;
+}
+
+/* --- what is followed ------------------------------------------------------------------------- */
+
+void chat_talk_follow(struct chat *c, struct str task)
+{
+    c->tells_questions = c->to_follow.len > 0;
+    buf_putstr(&c->to_follow, task);
+    buf_putc(&c->to_follow, 0);
+}
+
+static void follow_next(struct chat *c)
+{
+    if (c->state != CHAT_IDLE || c->to_follow.len == 0)
+        return;
+    free(c->task);
+    c->task = xstrdup(str_of(c->to_follow.bytes));
+    buf_consume(&c->to_follow, strlen(c->task) + 1);
+    chat_ask(c);
+}
+
+void chat_talk_go_on(struct chat *c)
+{
+    follow_next(c);
+    take_waiting(c);
+    if (is_ready(c) && !c->is_raw)
+        chat_show_prompt(&c->show, PROMPT);
+    chat_talk_draw(c);
 }
 
 void chat_talk_line(struct chat *c, struct str typed)
@@ -117,15 +176,14 @@ void chat_talk_line(struct chat *c, struct str typed)
         if (c->is_raw)
             chat_show_typed(&c->show, "", typed);
         chat_answer(c, typed); /* which may be a path, or a command of another program */
-    } else if (c->state == CHAT_IDLE || command >= CHAT_COMMAND_NOW ||
-               command == CHAT_COMMAND_UNKNOWN) {
+    } else if (is_ready(c) || command >= CHAT_COMMAND_NOW || command == CHAT_COMMAND_UNKNOWN) {
         talk_line(c, line);
     } else if (line[strspn(line, " \t\n")]) {
         buf_put(&c->waiting, line, strlen(line) + 1);
         c->n_waiting++;
     }
     free(line);
-    if (c->state == CHAT_IDLE && !c->is_raw)
+    if (is_ready(c) && !c->is_raw)
         chat_show_prompt(&c->show, PROMPT);
 }
 
@@ -145,10 +203,7 @@ void chat_talk_idle(struct chat *c)
     buf_clear(&c->message);
     chat_question_clear(&c->questions);
     c->state = CHAT_IDLE;
-    take_waiting(c);
-    if (c->state == CHAT_IDLE && !c->is_raw)
-        chat_show_prompt(&c->show, PROMPT);
-    chat_talk_draw(c);
+    chat_talk_go_on(c);
 }
 
 void chat_talk_begin(struct chat *c)
@@ -224,29 +279,16 @@ bool chat_talk_stop(struct chat *c)
     return true;
 }
 
-/* Waiting lines were meant for after the answer: they go back to the prompt, and nothing of them is
- * asked by itself. */
-static void take_back(struct chat *c)
-{
-    bool has_more = c->edit.line.len > 0;
-    c->edit.at = 0;
-    for (; c->n_waiting > 0; c->n_waiting--) {
-        chat_edit_insert(&c->edit, str_of(c->waiting.bytes));
-        if (c->n_waiting > 1 || has_more)
-            chat_edit_insert(&c->edit, STR("\n"));
-        buf_consume(&c->waiting, strlen(c->waiting.bytes) + 1);
-    }
-    c->edit.at = c->edit.line.len;
-}
-
 bool chat_talk_interrupt(struct chat *c)
 {
     if (c->is_warned)
         return false;
     c->is_warned = true;
     if (chat_talk_stop(c)) {
-        take_back(c);
+        chat_talk_take_back(c);
         chat_show_aside(&c->show, "· it stops; Ctrl-C again leaves");
+    } else if (chat_attach_stop(c) || chat_save_stop(c)) {
+        chat_talk_take_back(c);
     } else if (c->edit.line.len > 0) {
         c->is_warned = false;
         chat_edit_clear(&c->edit);

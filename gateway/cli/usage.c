@@ -26,11 +26,14 @@ static const struct usage_row {
     {"token", "--sub NAME [--ttl 1h] [--config FILE] [--data DIR]",
      "prints a token for that owner"},
     {"admin", "[--config FILE] [--data DIR] …", "asks the gateway of that directory"},
-    {"chat", "[URL] [MESSAGE...]\n[--agent NAME] [--conversation ID] [--token TOKEN]",
+    {"chat",
+     "[URL] [MESSAGE...] [--attach FILE] [--save DIR]\n"
+     "[--agent NAME] [--conversation ID] [--token TOKEN]",
      "asks, and prints the answer; - among the words is stdin, and so is\n"
      "no message at all, which on a terminal begins a talk (/help)"},
     {"chat", "[URL] --continue [MESSAGE...]", "asks in the conversation that changed last"},
-    {"chat", "[URL] --resume CONVERSATION/TASK [--after N]", "shows the rest of a task"},
+    {"chat", "[URL] --resume CONVERSATION/TASK [--after N] [--save DIR]",
+     "shows the rest of a task"},
     {"chat", "[URL] --cancel CONVERSATION/TASK", "stops a task"},
     {"chat", "[URL] --list [--conversation ID]", "lists conversations, or tasks of one"},
     {"version", "", "prints the version"},
@@ -77,6 +80,8 @@ static const struct usage_option {
     {"chat", 'a', "agent", "NAME", "asks that agent instead of the default one"},
     {"chat", 'i', "conversation", "ID", "asks in that conversation"},
     {"chat", 'C', "continue", NULL, "goes on in the conversation that changed last"},
+    {"chat", 'A', "attach", "FILE", "sends it along, as often as it is given"},
+    {"chat", 'S', "save", "DIR", "saves the files that the task gives there"},
     {"chat", 'k', "token", "TOKEN", "by default that of HOLDFAST_TOKEN, else a guest's"},
     {"chat", 'r', "resume", "CONVERSATION/TASK", "shows a task from its beginning, or …"},
     {"chat", 'n', "after", "N", "… behind that event"},
@@ -201,13 +206,34 @@ static bool is_of(const char *synopsis, const char *verb)
     return strlen(verb) == n && strncmp(synopsis, verb, n) == 0;
 }
 
+/* The synopsis of the verb that is meant; NULL for none. */
+static const char *nearest_verb(const char *command, const char *verb)
+{
+    const char *found = NULL, *nearest = NULL;
+    char name[64];
+    for (size_t i = 0; i < countof(verbs); i++) {
+        if (strcmp(verbs[i].command, command) != 0)
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(verbs[i].synopsis, " "),
+                 verbs[i].synopsis);
+        nearest = NULL;
+        keep_nearer(verb, name, &nearest);
+        if (nearest)
+            found = verbs[i].synopsis;
+    }
+    return found;
+}
+
 int usage_fail_verb(const char *command, const char *verb)
 {
     char why[160];
+    const char *nearest = verb ? nearest_verb(command, verb) : NULL;
     if (!verb)
         snprintf(why, sizeof why, "%s needs a verb", command);
     else
-        snprintf(why, sizeof why, "%s has no verb \"%.40s\"", command, verb);
+        snprintf(why, sizeof why, "%s has no verb \"%.40s\"%s%.*s%s", command, verb,
+                 nearest ? "; did you mean " : "", nearest ? (int)strcspn(nearest, " ") : 0,
+                 nearest ? nearest : "", nearest ? "?" : "");
     for (size_t i = 0; verb && i < countof(verbs); i++)
         if (strcmp(verbs[i].command, command) == 0 && is_of(verbs[i].synopsis, verb)) {
             snprintf(why, sizeof why, "it is holdfast %s %s", command, verbs[i].synopsis);

@@ -58,6 +58,46 @@ scene("files that are picked go with the message, to the agent and over a reload
   assert.deepEqual(await page.evaluate(() => window.refused), []);
 });
 
+scene("a picture is shown large, is saved from there, and gives the focus back; what is no picture is saved", async (its) => {
+  const chat = await its.chat();
+  const { page } = chat;
+  await page.setInputFiles("#composer input[type=file]", [picked("map.png", "image/png", PNG), picked("none.png", "image/png", Buffer.from("no picture"))]);
+  await page.waitForSelector(there(2));
+  await chat.ask("What is in these?");
+  const puppet = await its.stage.puppet();
+  puppet.exit();
+  await chat.waitForStatus("completed");
+  await page.waitForSelector(".turn .file canvas:visible");
+  const card = ".turn .file button[title='Show map.png']";
+  const isFocused = () => page.waitForFunction((card) => document.activeElement === document.querySelector(card), card);
+  const open = async (how) => {
+    await how();
+    await page.waitForSelector(".large-picture[open] canvas:visible");
+  };
+  const closed = async () => {
+    await page.waitForSelector(".large-picture", { state: "detached" });
+    await isFocused();
+  };
+  await open(() => page.click(card));
+  const download = page.waitForEvent("download");
+  await page.click(".large-picture button:text-is('Save')");
+  assert.equal((await download).suggestedFilename(), "map.png");
+  assert.deepEqual(await readFile(await (await download).path()), PNG);
+  await page.keyboard.press("Escape");
+  await closed();
+  await open(() => page.keyboard.press("Enter"));
+  await page.click(".large-picture button:text-is('Close')");
+  await closed();
+  await open(() => page.keyboard.press("Enter"));
+  await page.mouse.click(5, 5); // beside it
+  await closed();
+  const saved = page.waitForEvent("download");
+  await page.click(".turn .file button[title='Show none.png']");
+  assert.equal((await saved).suggestedFilename(), "none.png");
+  await page.waitForSelector(".turn .file button[title='Save none.png']");
+  assert.equal(await page.locator(".large-picture").count(), 0);
+});
+
 scene("files are pasted, dropped and removed; alone they are a message, and an edited question keeps them", async (its) => {
   const chat = await its.chat();
   const { page } = chat;
@@ -224,5 +264,6 @@ scene("a file that the agent gives stands in its answer, where it was given, ove
   assert.deepEqual(steps, ["answer", "files", "answer"]);
   const download = page.waitForEvent("download");
   await page.click(".told .files button");
+  await page.click(".large-picture button:text-is('Save')");
   assert.deepEqual(await readFile(await (await download).path()), PNG);
 });

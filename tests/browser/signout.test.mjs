@@ -81,6 +81,42 @@ scene("who signs out is signed out in all tabs, and nothing that was written sta
   assert.equal(await other.page.locator("#sign-out").count(), 1);
 });
 
+scene("files that others of this browser have at the field stay when one signs out", async (its) => {
+  await its.reconfigure({ auth: await authWith(its.gateway.folder) });
+  const profile = await its.profile();
+  const [ada, bob] = [await tabOf(its, profile, "ada"), await tabOf(its, profile, "bob")];
+  for (const { page } of [ada, bob]) {
+    await page.setInputFiles("#composer input[type=file]", { name: "depths.txt", mimeType: "text/plain", buffer: Buffer.from("deep") });
+    await page.waitForSelector("#composer .file[data-state=there]");
+  }
+  assert.equal((await keptIn(bob)).stored.filter((key) => /^[0-9a-f]{32}$/.test(key)).length, 2);
+  await signOut(ada);
+  await ada.waitForText("Sign in is needed", "#sign-in h2");
+  assert.equal((await keptIn(bob)).stored.filter((key) => /^[0-9a-f]{32}$/.test(key)).length, 1);
+  await bob.page.reload();
+  await bob.page.waitForSelector("#composer .file[data-state=there]");
+});
+
+scene("a tab that slept while its user signed out forgets what was typed when it is looked at", async (its) => {
+  const auth = { ...(await authWith(its.gateway.folder)), cookie: "session" };
+  await its.reconfigure({ auth, page: { sign_out_url: "/leave" } });
+  const profile = await its.profile();
+  await profile.addCookies([{ name: "session", value: tokenOf("ada"), domain: "127.0.0.1", path: "/", httpOnly: true }]);
+  await profile.route("**/leave", (route) => route.fulfill({ contentType: "text/html", body: "<p id=left>Good bye" }));
+  /** The browser tells it of nothing that is stored. */
+  const prepare = (page) => page.addInitScript(() => addEventListener("storage", (event) => event.stopImmediatePropagation(), true));
+  const [first, asleep] = [await its.chat({ profile }), await its.chat({ profile, prepare })];
+  for (const chat of [first, asleep]) await chat.page.waitForSelector("#sign-out");
+  await asleep.page.fill("#message", asked);
+  await signOut(first);
+  await first.page.waitForSelector("#left");
+  const isKept = () => asleep.page.evaluate((asked) => JSON.stringify({ ...sessionStorage }).includes(asked), asked);
+  assert.equal(await isKept(), true);
+  await asleep.page.evaluate(() => dispatchEvent(new Event("focus")));
+  await asleep.page.waitForSelector("#left");
+  assert.equal(await isKept(), false);
+});
+
 scene("a tab that is opened again after its user has signed out is signed out", async (its) => {
   await its.reconfigure({ auth: await authWith(its.gateway.folder) });
   const profile = await its.profile();

@@ -119,6 +119,20 @@ def test_continue_asks_in_the_conversation_that_changed_last(chat):
         assert chat.run(*wrong)[0] == 2
 
 
+def test_continue_that_is_refused_is_told_and_asks_nothing(tmp_path):
+    class Refusing(LostHistory):
+        async def on_conversations(self, wire, line, *_):
+            await wire.send(json.dumps({"type": "error", "id": line["id"], "code": "unsupported", "message": "no lists here"}))
+
+    for words in (["second"], []):
+        gateway = Refusing()
+        with beside(gateway) as port:
+            gateway.host, gateway.port = "127.0.0.1", port
+            status, out, err = Chat(gateway, tmp_path).start("--continue", *words, terminal=not words).end()
+        assert status == 1 and "holdfast: " in out + err and "no lists here" in out + err and "Ask something" not in out
+        assert len(gateway.epochs) == 1  # nothing was asked, and nobody came again
+
+
 def test_json_is_the_events_each_once_in_order(chat):
     status, out, err = chat.run("--json", program({"token": "a"}, {"exit": 3}))
     events = [json.loads(line) for line in out.splitlines()]

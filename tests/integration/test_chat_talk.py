@@ -391,6 +391,26 @@ def test_talk_in_a_conversation_shows_its_end_and_follows_what_runs_in_it(chat, 
         assert talk.end()[0] == 0
 
 
+def test_all_that_runs_in_a_conversation_is_followed_one_after_another(chat, gateway):
+    gates = [gateway.path() for _ in range(3)]
+    asked = [program({"token": f"a{n}"}, {"wait": gate}, {"token": f"z{n}"}) for n, gate in enumerate(gates)]
+    chat.run("--conversation", "c-1", "before")
+    with chat.client() as client:
+        for message in asked:
+            client.call("chat", conversation_id="c-1", message=message, when_busy="parallel")
+        talk = Screen("chat", chat.url, "--conversation", "c-1", environ=chat.environ, columns=400)
+        talk.until_lines(f"· the answer to: {asked[0]}"[:len("· the answer to: ") + 200], "a0", "…")
+        talk.type("next\n")
+        talk.until_lines("a0", "(1 waiting)")
+        go(gates[2])  # which ends first, and is shown last
+        go(gates[0])
+        talk.until_lines("a0z0", f"· the answer to: {asked[1]}", "a1", "(1 waiting)")
+        go(gates[1])
+        talk.until_lines("a1z1", f"· the answer to: {asked[2]}", "a2z2", "> next", "next", ">")
+        talk.type("\x04")
+        assert talk.end()[0] == 0
+
+
 def test_who_has_left_a_conversation_sees_and_follows_nothing_of_it(chat, gateway):
     """The gateway answers for it when the next has been chosen."""
     gate = gateway.path()

@@ -189,6 +189,8 @@ def test_key_is_not_in_what_is_said(tmp_path):
     (("serv",), '"serv" (did you mean serve?)'), (("Backup", "x"), '(did you mean backup?)'),
     (("serve", "--confg", "x"), "no option --confg; did you mean --config?"),
     (("chat", "--agnt", "x"), "no option --agnt; did you mean --agent?"), (("verify", "a", "b"), "takes no further word: b"),
+    (("chat", "--agnet", "x"), "no option --agnet; did you mean --agent?"), (("sevre",), "(did you mean serve?)"),
+    (("chat", "--lits"), "no option --lits; did you mean --list?"), (("admin", "kcik", "x"), 'no verb "kcik"; did you mean kick?'),
     (("check-config", "a", "b"), "takes no further word: b"), (("print-config", "a", "b"), "takes no further word: b"),
     (("backup", "a", "b"), "takes no further word: b"), (("version", "x"), "version takes nothing")])
 def test_slip_is_told_and_no_word_is_passed_over(arguments, why):

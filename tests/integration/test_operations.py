@@ -212,6 +212,10 @@ def test_chat_on_the_command_line(place, serving):
     assert printed[-1].startswith("c-1/") and "\tcompleted" in printed[-1]
 
 
+def test_files_on_the_command_line(place, serving):
+    assert carry_out("chat-files", place, serving, XDG_STATE_HOME=str(place / "state")) == "make a table of this\n"
+
+
 def test_what_to_watch(place, serving):
     printed = carry_out("watch", place, serving)
     for name in set(re.findall(r"`(holdfast_\w+)", TEXT)):

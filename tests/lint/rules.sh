@@ -35,7 +35,7 @@ gateway     agents auth base cli cluster config crew faces fetch files front lin
 # begin with a name and a star.
 # libuv is everywhere: it is the loop.
 libraries='
-curl_|CURL|<curl/           fetch/
+curl_|CURL|<curl/           fetch/ cli/chat_transfer
 sqlite3|SQLITE_|<sqlite3    store/
 PQ|PG[A-Zr]|pg_|<libpq      store/store_pg*
 lws_|LWS_|<libwebsockets    front/ base/deadline cli/chat_link

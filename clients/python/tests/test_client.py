@@ -1,11 +1,15 @@
 """The Python client against the built gateway, through a wire that can be cut."""
 
 import asyncio
+import contextlib
+import http.client
 import json
 import os
 import pathlib
 import random
 import re
+import ssl
+import subprocess
 import sys
 import time
 
@@ -20,7 +24,7 @@ from holdfast import program  # noqa: E402
 from lost_history import LostHistory, listening  # noqa: E402
 from relay import Relay  # noqa: E402
 
-from holdfast_client import HoldfastError, TaskFailed, connect  # noqa: E402
+from holdfast_client import HoldfastError, TaskFailed, connect, take_over, verify  # noqa: E402
 from holdfast_client.task import QUEUE  # noqa: E402
 
 CUTS = int(os.environ.get("HOLDFAST_CUTS", "50"))
@@ -547,6 +551,126 @@ def test_shares_search_and_flags():
                 assert len((await client.handover())["code"]) == 24
 
         run(body())
+
+
+def test_list_is_kept_up_to_date_over_cuts(gateway):
+    async def body():
+        with Relay(gateway) as relay:
+            async with connect(url(relay), backoff_s=FAST) as client, contextlib.aclosing(client.listed.changes()) as changes:
+                async def until(titles):
+                    async for rows in changes:
+                        assert rows == client.listed.items
+                        if [row["title"] for row in rows] == titles:
+                            return rows
+
+                await until([])
+                one, two = client.conversation("one"), client.conversation("two")
+                await one.ask("first").result()
+                await until(["first"])
+                await two.ask("second").result()
+                await until(["second", "first"])
+                relay.cut()
+                await one.rename("renamed")
+                rows = await until(["renamed", "second"])
+                assert rows[0]["conversation_id"] == "one"
+                async with contextlib.aclosing(client.listed.changes()) as others:  # a second loop begins with what is known
+                    assert await others.__anext__() == client.listed.items
+                await two.delete()
+                await until(["renamed"])
+        assert client.listed.has_older is False
+
+    run(body())
+
+
+def test_list_has_pages(gateway):
+    async def body():
+        async with connect(url(gateway)) as client:
+            for n in range(60):
+                await client.conversation().ask(f"q{n}")
+            async with contextlib.aclosing(client.listed.changes()) as changes:
+                async for rows in changes:
+                    if len(rows) == 50:
+                        assert client.listed.has_older and not await client.listed.older()
+                    if len(rows) == 60:
+                        break
+            assert {row["title"] for row in rows} == {f"q{n}" for n in range(60)}
+
+    run(body())
+
+
+def test_certificates_are_the_context_s(tmp_path):
+    key, cert = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True)
+    with Gateway({"tls": {"cert": cert, "key": key}}) as server:
+        async def body():
+            address = f"wss://localhost:{server.port}"
+            async with connect(address, ssl=ssl.create_default_context(cafile=cert)) as client:
+                part = await client.conversation("c").give(b"over TLS")
+                assert await client.conversation("c").read(part["file_id"]) == b"over TLS"
+                code = (await client.handover())["code"]
+                assert await take_over(address, code, ssl=ssl.create_default_context(cafile=cert))
+            async with connect(address) as client:
+                while client.trouble is None:
+                    await asyncio.sleep(0.001)
+                assert "certificate" in client.trouble
+            with pytest.raises(HoldfastError) as refused:
+                connect("ws://localhost", ssl=ssl.create_default_context())
+            assert refused.value.code == "bad_url"
+
+        run(body())
+
+
+def test_another_device_takes_over(gateway, tmp_path):
+    async def body():
+        store = str(tmp_path / "store")
+        async with connect(url(gateway)) as client:
+            await client.conversation("c").ask("here").result()
+            code = (await client.handover())["code"]
+            token = await take_over(f"http://127.0.0.1:{gateway.port}", code, store=store)
+            async with connect(url(gateway), store=store) as there, connect(url(gateway), token=token) as too:
+                await there.live()
+                await too.live()
+                assert there.owner == too.owner == client.owner
+                assert [row["title"] for row in await there.conversations()] == ["here"]
+            with pytest.raises(HoldfastError) as gone:
+                await take_over(url(gateway), code)
+            assert gone.value.code == "not_found"
+        with refusing_port() as port, pytest.raises(HoldfastError) as lost:
+            await take_over(f"ws://127.0.0.1:{port}", "x")
+        assert lost.value.code == "connection_lost"
+
+    run(body())
+
+
+def test_progress_of_an_upload_is_told(gateway):
+    async def body():
+        told = []
+        async with connect(url(gateway)) as client:
+            await client.conversation("c").give(b"x" * 300_000, on_progress=lambda *both: told.append(both))
+        assert told[-1] == (300_000, 300_000) and told == sorted(told) and len(told) > 2
+
+    run(body())
+
+
+def test_proofs_of_an_export_are_checked():
+    with Gateway({"store": {"chain": True}}) as server:
+        async def body():
+            async with connect(url(server)) as client:
+                task = await client.conversation("c").ask(program({"token": "a"}, {"token": "b"}))
+                await task.result()
+                link = http.client.HTTPConnection("127.0.0.1", server.port)
+                link.request("GET", "/v1/conversations/c/export", headers={"Authorization": f"Bearer {client.welcome['token']}"})
+                return task.task_id, link.getresponse().read().splitlines(keepends=True)
+
+        task_id, lines = asyncio.run(body())
+    (proof,) = verify(lines)
+    assert (proof.task_id, proof.state, proof.events) == (task_id, "proved", sum(b'"type":"event"' in one for one in lines))
+    assert verify([one.replace(b'"text":"b"', b'"text":"c"') for one in lines])[0].state == "broken"
+    missing = [one for one in lines if b'"text":"a"' not in one]
+    assert (verify(missing)[0].state, verify(missing)[0].broken_at) == ("broken", 3)
+    assert verify([one for one in lines if b"task.completed" not in one])[0].state == "none"
 
 
 def test_numbers_of_a_lost_history_are_not_gone_on_from():

@@ -71,10 +71,13 @@ def test_first_example_runs_with_the_installed_package(python, tmp_path):
 
 
 RIGHT = """
+from ssl import create_default_context
+
 from holdfast_client import HoldfastError, TaskFailed, connect
 
 async def talk(text: str) -> str:
-    async with connect("ws://127.0.0.1:8080/v1/ws", token=lambda stale: stale, backoff_s=(0.5, 30)) as client:
+    async with connect("ws://127.0.0.1:8080/v1/ws", token=lambda stale: stale, backoff_s=(0.5, 30),
+                       ssl=create_default_context()) as client:
         task = await client.conversation("c-1").ask(text, agent="assistant")
         async for event in task.events(exact=True):
             if event.name == "token":

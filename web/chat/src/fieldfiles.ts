@@ -4,6 +4,7 @@
  */
 
 import { IndexedStore, type FilePart } from "@holdfast/client";
+import { shortOf, userOfTab } from "./identity";
 import { ofTab, read, write } from "./kept";
 
 export interface FieldFile {
@@ -16,7 +17,7 @@ export interface FieldFile {
   part?: FilePart;
 }
 
-type Kept = FieldFile & { at: number };
+type Kept = FieldFile & { at: number; user?: string };
 
 const LAST_MS = 86_400_000; // the gateway keeps a file that no message has for a day
 
@@ -48,12 +49,14 @@ export async function load(conversationId: string): Promise<FieldFile[]> {
 export function keep(conversationId: string, { key, name, type, size, file, part }: FieldFile) {
   const keys = keysOf(conversationId);
   if (!keys.includes(key)) write(ofTab, nameOf(conversationId), JSON.stringify([...keys, key]));
-  void store.put(key, { key, name, type, size, file, part, at: Date.now() }).catch(() => {}); // or a reload loses it
+  const kept: Kept = { key, name, type, size, file, part, at: Date.now(), user: shortOf(userOfTab()) };
+  void store.put(key, kept).catch(() => {}); // or a reload loses it
 }
 
-/** Forgets the bytes of all tabs' files: who signs out leaves none behind. */
-export async function forget() {
-  for (const { key } of await store.list<Kept>("")) await store.put(key, undefined);
+/** Forgets the bytes of this user's files in all tabs, and of those whose user nobody knew. */
+export async function forget(user: string) {
+  const theirs = [undefined, shortOf(""), shortOf(user)];
+  for (const { key, user: its } of await store.list<Kept>("")) if (theirs.includes(its)) await store.put(key, undefined);
 }
 
 export function drop(conversationId: string, dropped: readonly string[]) {

@@ -9,6 +9,7 @@ import { link } from "./rights";
 const TOKEN = "holdfast.token";
 const SINCE = "holdfast.token.since"; // when it was pasted
 const OWNER = "holdfast.owner"; // who was welcomed last
+const SEEN = "holdfast.owner.since"; // when this page was
 const OUT = "holdfast.signed-out."; // by user, when
 
 /** The token that came from another device, which this browser keeps; "" means none. */
@@ -45,11 +46,16 @@ export function subjectOf(token: string): string {
 }
 
 /** FNV-1a: the next person at this computer need not read who was here. */
-function markOf(user: string): string {
+export function shortOf(user: string): string {
   let hash = 0x811c9dc5;
   for (const sign of user) hash = Math.imul(hash ^ sign.codePointAt(0)!, 0x01000193);
-  return OUT + (hash >>> 0).toString(36);
+  return (hash >>> 0).toString(36);
 }
+
+const markOf = (user: string) => OUT + shortOf(user);
+
+/** The user of this tab, also before the gateway has said so; "" means nobody yet. */
+export const userOfTab = () => (keptToken() ? subjectOf(keptToken()) : read(ofTab, OWNER));
 
 /** Forgets all that this tab remembers, the token among it, but for these. */
 function forget(...but: string[]) {
@@ -64,6 +70,7 @@ export function changesHands(owner: string): boolean {
   const isOther = before !== "" && before !== owner && !(isGuest(before) && isGuest(owner));
   if (isOther) forget(TOKEN, SINCE);
   write(ofTab, OWNER, owner);
+  write(ofTab, SEEN, String(Date.now()));
   return isOther;
 }
 
@@ -74,19 +81,29 @@ export function forgetEverywhere(user: string) {
   write(ofBrowser, markOf(user), String(Date.now()));
 }
 
-/** Calls back when another tab signs this user out. */
-export function onSignOut(user: () => string, told: () => void) {
-  addEventListener("storage", ({ key, newValue }) => {
-    if (key !== markOf(user()) || newValue === null) return;
-    forget();
-    told();
-  });
+/** Whether the tab's user has signed out since they came: by a token of this tab, or as the gateway knows them. */
+function isOut(): boolean {
+  const user = userOfTab();
+  const since = read(ofTab, TOKEN) === "" ? Number(read(ofTab, SEEN)) || Infinity : Number(read(ofTab, SINCE));
+  return user !== "" && Number(read(ofBrowser, markOf(user))) > since;
 }
 
-/** A tab that was closed, or asleep, while its user signed out is opened again. */
-function lookBack() {
-  const token = read(ofTab, TOKEN);
-  if (token === "") return;
-  if (Number(read(ofBrowser, markOf(subjectOf(token)))) > Number(read(ofTab, SINCE))) forget();
+/** Calls back when another tab signs this user out; a tab that slept meanwhile looks when it is shown. */
+export function onSignOut(user: () => string, told: () => void) {
+  let isTold = false;
+  const tell = () => {
+    if (isTold) return;
+    isTold = true;
+    forget();
+    told();
+  };
+  addEventListener("storage", ({ key, newValue }) => {
+    if (newValue !== null && (key === markOf(user()) || isOut())) tell();
+  });
+  const look = () => document.hidden || !isOut() || tell();
+  for (const name of ["focus", "pageshow"]) addEventListener(name, look);
+  document.addEventListener("visibilitychange", look);
 }
-if (!link) lookBack();
+
+// A tab that was closed, or asleep, while its user signed out is opened again.
+if (!link && isOut()) forget();

@@ -6,12 +6,12 @@
 import { IndexedStore } from "@holdfast/client";
 import { forget as forgetFiles } from "./fieldfiles";
 import { gateway, home, place, user } from "./gateway";
-import { changesHands, forgetEverywhere, onSignOut } from "./identity";
+import { changesHands, forgetEverywhere, onSignOut, userOfTab } from "./identity";
 import { signOutAddress } from "./page";
 import { link } from "./rights";
 
 /** The user who is signed in: by a token of this page, or by a cookie of the operator's. */
-const who = () => user || (gateway.owner ?? "");
+const who = () => user || (gateway.owner ?? userOfTab());
 
 interface Asked {
   request: { request_key: string };
@@ -39,7 +39,7 @@ async function leave() {
 export async function signOut() {
   const its = who();
   gateway.close(); // nothing more is sent
-  await Promise.all([forgetOutbox(), forgetFiles()]).catch(() => {}); // a browser that stores nothing has nothing
+  await Promise.all([forgetOutbox(), forgetFiles(its)]).catch(() => {}); // a browser that stores nothing has nothing
   forgetEverywhere(its);
   await leave();
 }

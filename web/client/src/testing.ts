@@ -33,6 +33,7 @@ export class FakeTask {
   /** @internal */ text = "";
   #told: (task: FakeTask, event: Json) => void;
   #calls = 0;
+  #asked = 0;
 
   /** @internal */
   constructor(
@@ -91,7 +92,7 @@ export class FakeTask {
 
   /** Asks the user, and waits; null when the task ends before the answer. */
   ask(prompt: string, more: Partial<EventData["input_required"]> = {}): Promise<boolean | string | null> {
-    const input_id = more.input_id ?? `question-${this.questions.size + 1}`;
+    const input_id = more.input_id ?? `question-${++this.#asked}`;
     const answer = new Promise<boolean | string | null>((resolve) => this.questions.set(input_id, resolve));
     this.emit("input_required", { kind: "question", prompt, ...more, input_id });
     return answer;

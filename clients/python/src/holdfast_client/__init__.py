@@ -11,20 +11,25 @@ The client reconnects after every loss, resumes followed tasks without a gap, an
 from .client import Client, connect
 from .conversation import Conversation
 from .errors import HoldfastError, TaskFailed
+from .list import ConversationList
 from .outbox import Outgoing
 from .sentences import SENTENCES, detail_of, may_retry, sentence_of
+from .sharing import take_over
 from .task import Event, Result, Task
 from .transcript import Other, Part, Question, Text, Tool, Transcript
+from .verify import Proof, verify
 from .watch import Watch, Watched
 
 __all__ = [
     "Client",
     "Conversation",
+    "ConversationList",
     "Event",
     "HoldfastError",
     "Other",
     "Outgoing",
     "Part",
+    "Proof",
     "Question",
     "Result",
     "SENTENCES",
@@ -39,4 +44,6 @@ __all__ = [
     "detail_of",
     "may_retry",
     "sentence_of",
+    "take_over",
+    "verify",
 ]

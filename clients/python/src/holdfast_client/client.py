@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl as tls
 import uuid
 import weakref
 from collections.abc import Callable, Coroutine
@@ -12,6 +13,7 @@ from .connection import Connection, TokenSource, address_of
 from .conversation import Conversation
 from .errors import HoldfastError
 from .files import Files
+from .list import ConversationList
 from .outbox import Outbox
 from .requests import Requests
 from .store import Store
@@ -28,20 +30,32 @@ def connect(
     store: str | None = None,
     backoff_s: tuple[float, float] = (0.5, 30.0),
     name: str = "holdfast-client-python",
+    ssl: tls.SSLContext | None = None,
 ) -> "Client":
     """A client that connects at once, and again after every loss; requests wait for the connection.
 
     url: ws://HOST:PORT or wss://HOST; another one is `bad_url`.
     token: a string, or a function (also async) that gets the token that is no longer valid, or None; without it the
     client is a guest.  store: a file for unsent messages and the guest's token.  backoff_s: the first wait is a random
-    part of the first number, each further one of twice as much, up to the second.
+    part of the first number, each further one of twice as much, up to the second.  ssl: for wss, where the system's certificates are not the right ones, or the gateway
+    wants one of its clients.
     """
-    return Client(address_of(url), token=token, store=store, backoff_s=backoff_s, name=name)
+    address = address_of(url)
+    if ssl is not None and not address.startswith("wss:"):
+        raise HoldfastError("bad_url", f"ssl is for wss://HOST, and this is {url!r}")
+    return Client(address, token=token, store=store, backoff_s=backoff_s, name=name, ssl=ssl)
 
 
 class Client:
     def __init__(
-        self, url: str, *, token: TokenSource, store: str | None, backoff_s: tuple[float, float], name: str
+        self,
+        url: str,
+        *,
+        token: TokenSource,
+        store: str | None,
+        backoff_s: tuple[float, float],
+        name: str,
+        ssl: tls.SSLContext | None,
     ) -> None:
         self.owner: str | None = None
         self.agents: list[Line] = []
@@ -54,8 +68,9 @@ class Client:
         self._watch: Watch | None = None
         self._store = Store(store, url)
         self._requests = Requests(self._send)
-        self.files = Files(url)
-        self.connection = Connection(url, self, self._store, token, *backoff_s, name)
+        self.listed = ConversationList(self)
+        self.files = Files(url, ssl=ssl)
+        self.connection = Connection(url, self, self._store, token, backoff_s=backoff_s, name=name, ssl=ssl)
         self.outbox = Outbox(self, self._store)
 
     async def __aenter__(self) -> "Client":
@@ -201,6 +216,8 @@ class Client:
         for conversation in list(self._conversations.values()):
             if conversation.is_open:
                 self._begin(conversation.open())
+        if self.listed.is_open and self.listed.loaded:
+            self._begin(self.listed.open())
 
     def on_line(self, line: Line) -> None:
         kind = line.get("type")
@@ -214,6 +231,8 @@ class Client:
             task = self._tasks.get(line["task_id"])
             if task:
                 task.on_caught_up(line)
+        elif kind == "conversation_changed":
+            self.listed.on_line(line)
         elif kind in ("task", "message", "branch") and "id" not in line:
             self._on_push(line)
         elif not self._requests.settle(line) and kind == "error":
@@ -246,5 +265,6 @@ class Client:
             self._watch.on_end(error)
         for task in list(self._tasks.values()):
             task.on_end(error)
+        self.listed.on_end()
         for conversation in list(self._conversations.values()):
             conversation.on_line({"type": "closed"})

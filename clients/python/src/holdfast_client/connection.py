@@ -14,6 +14,7 @@ import inspect
 import json
 import logging
 import random
+import ssl as tls
 import time
 import urllib.parse
 from collections.abc import Awaitable, Callable
@@ -75,12 +76,21 @@ class Rim(Protocol):
 
 class Connection:
     def __init__(
-        self, url: str, rim: Rim, store: Store, token: TokenSource, base_s: float, cap_s: float, name: str
+        self,
+        url: str,
+        rim: Rim,
+        store: Store,
+        token: TokenSource,
+        *,
+        backoff_s: tuple[float, float],
+        name: str,
+        ssl: tls.SSLContext | None,
     ) -> None:
         self.state = "connecting"
         self.trouble: str | None = None  # why the last attempt failed
         self._url, self._rim, self._store, self._source = url, rim, store, token
-        self._base_s, self._cap_s, self._name = base_s, cap_s, name
+        (self._base_s, self._cap_s), self._name = backoff_s, name
+        self._more: dict[str, Any] = {} if ssl is None else {"ssl": ssl}
         self._socket: Any = None
         self._failures = self._refusals = 0
         self._token: str | None = None
@@ -94,6 +104,7 @@ class Connection:
 
     async def send(self, text: str) -> None:
         if self._socket is not None and self.state == "live":
+            log.debug("> %s", text)
             try:
                 await self._socket.send(text)
             except ConnectionClosed:
@@ -138,7 +149,8 @@ class Connection:
         try:
             self._token = await self._fetch()
             self._socket = await asyncio.wait_for(
-                connect(self._url, subprotocols=[SUBPROTOCOL], max_size=None, close_timeout=1), WELCOME_S
+                connect(self._url, subprotocols=[SUBPROTOCOL], max_size=None, close_timeout=1, **self._more),
+                WELCOME_S,
             )
             await self._hello()
             line = await asyncio.wait_for(self._welcome(), WELCOME_S)
@@ -211,6 +223,7 @@ class Connection:
 
     def _read(self, message: str | bytes) -> None:
         for text in str(message).split("\n"):
+            log.debug("< %s", text)
             line = parse(text)
             if line and not self._note(line):
                 self._rim.on_line(line)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from .errors import HoldfastError
-from .files import Source, give, read
+from .files import Progress, Source, give, read
 from .outbox import Outgoing
 
 if TYPE_CHECKING:
@@ -38,10 +38,12 @@ class Conversation:
         media_type: str = "application/octet-stream",
         key: str | None = None,
         wait_s: float = 0.5,
+        on_progress: Progress | None = None,
     ) -> Line:
         """Gives a file (its bytes, or its path), over any number of cuts; the part goes into the message of `ask`.
 
-        key names the try over processes.  wait_s: about the first wait between two tries."""
+        key names the try over processes.  wait_s: about the first wait between two tries.  on_progress: gets the bytes
+        that were sent, and all there are."""
         await self._client.live()
         return await give(
             self._client.files,
@@ -52,6 +54,7 @@ class Conversation:
             media_type=media_type,
             key=key,
             wait_s=wait_s,
+            on_progress=on_progress,
         )
 
     async def read(self, file_id: str, to: str | os.PathLike[str] | None = None) -> bytes:

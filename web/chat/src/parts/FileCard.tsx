@@ -6,34 +6,12 @@ import { bytesOf, type Attachment } from "../files";
 import { save } from "../save";
 import { size as inWords } from "../words";
 import { Icon } from "./Icon";
+import { LargePicture, SmallPicture } from "./Picture";
 
 const SHOWN = 8 << 20; // bytes: of larger pictures there is no small one
-const HEIGHT = 112; // px of a small picture, twice what is shown
 
 /** Browsers draw these; each reads the picture, and runs nothing that may be in it. */
 const isPicture = (type: string, size: number) => /^image\/(png|jpeg|gif|webp|avif)$/.test(type) && size <= SHOWN;
-
-/** Drawn on a canvas: the page's policy lets no address but its own be shown. */
-function Picture({ of, name }: { of: Blob; name: string }) {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const [isDrawn, setDrawn] = useState(false);
-  useEffect(() => {
-    let isGone = false;
-    createImageBitmap(of, { resizeHeight: HEIGHT, resizeQuality: "medium" }).then(
-      (picture) => {
-        if (isGone || !canvas.current) return picture.close();
-        canvas.current.width = picture.width;
-        canvas.current.height = picture.height;
-        canvas.current.getContext("2d")!.drawImage(picture, 0, 0);
-        picture.close();
-        setDrawn(true);
-      },
-      () => {}, // no picture after all
-    );
-    return () => void (isGone = true);
-  }, [of]);
-  return <canvas ref={canvas} hidden={!isDrawn} role="img" aria-label={`Picture: ${name}`} />;
-}
 
 interface Props {
   name: string;
@@ -47,7 +25,7 @@ interface Props {
 function Card({ name, size, picture, state, children }: Props) {
   return (
     <>
-      {picture && <Picture of={picture} name={name} />}
+      {picture && <SmallPicture of={picture} name={name} />}
       <Icon name="file" />
       <span className="file-name" title={name}>
         {name}
@@ -75,11 +53,13 @@ export function AttachmentCard({ its, remove }: { its: Attachment; remove(): voi
   );
 }
 
-/** A file of the conversation: a click saves it; a picture is fetched when it comes into view. */
+/** A file of the conversation: a click saves it, or shows it large; a picture is fetched when it comes into view. */
 export function FileCard({ part, conversationId }: { part: FilePart; conversationId: string }) {
   const { name = "file", media_type = "", size = 0 } = part;
   const [bytes, setBytes] = useState<Blob>();
   const [wrong, setWrong] = useState<string>();
+  const [isLarge, setLarge] = useState(false);
+  const [isNone, setNone] = useState(false); // no picture after all
   const place = useRef<HTMLButtonElement>(null);
   const wants = isPicture(media_type, size);
   useEffect(() => {
@@ -92,18 +72,33 @@ export function FileCard({ part, conversationId }: { part: FilePart; conversatio
     watcher.observe(place.current!);
     return () => watcher.disconnect();
   }, [wants, conversationId, part.file_id]);
+  const isShown = wants && !isNone;
   const give = async () => {
     try {
-      save(name, bytes ?? (await bytesOf(conversationId, part)));
+      const its = bytes ?? (await bytesOf(conversationId, part));
+      setWrong(undefined);
+      if (!isShown) return save(name, its);
+      setBytes(its);
+      setLarge(true);
     } catch {
       setWrong("It cannot be read at the moment.");
     }
   };
+  const close = () => {
+    setLarge(false);
+    place.current?.focus();
+  };
+  const failed = () => {
+    setNone(true);
+    close();
+    save(name, bytes!);
+  };
   return (
     <li className="file" data-file-id={part.file_id}>
-      <button ref={place} type="button" className="quiet" title={`Save ${name}`} onClick={() => void give()}>
+      <button ref={place} type="button" className="quiet" title={`${isShown ? "Show" : "Save"} ${name}`} onClick={() => void give()}>
         <Card name={name} size={size} picture={wants ? bytes : undefined} state={wrong} />
       </button>
+      {isLarge && bytes && <LargePicture of={bytes} name={name} close={close} failed={failed} />}
     </li>
   );
 }
