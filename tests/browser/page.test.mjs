@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { scene } from "./support/scene.mjs";
+import { detail, scene } from "./support/scene.mjs";
 import { axeSource, states } from "./support/states.mjs";
 
 scene("Markdown is shown as it is meant, and what stands there stays as it is", async (its) => {
@@ -48,7 +48,7 @@ scene("formulae are drawn with fonts of our own, fetched when the first one come
   await chat.waitForStatus("completed");
 });
 
-scene("a footnote is reached and left without leaving the conversation", async (its) => {
+detail("a footnote is reached and left without leaving the conversation", async (its) => {
   const { chat, puppet } = await its.asked({ said: ["One[^1].\n\n[^1]: The note.\n"], shown: "" });
   await chat.page.waitForSelector(".answer .footnotes");
   const address = chat.page.url();
@@ -256,7 +256,7 @@ async function refused(its, options) {
   return chat;
 }
 
-scene("what was not sent because it is too long goes back into the field, and is not tried again", async (its) => {
+detail("what was not sent because it is too long goes back into the field, and is not tried again", async (its) => {
   const chat = await refused(its);
   assert.equal(await chat.textOf(".turn .unsent .marks"), "Not sent. This is too long to be sent.");
   assert.deepEqual(await chat.allTexts(".turn .unsent button"), [" Edit", "Discard"]);
@@ -344,7 +344,7 @@ scene("a long question is folded, shown whole on demand, and copied and edited w
   assert.equal(await page.inputValue(".editor textarea"), log);
 });
 
-scene("an answer without a word says that it is none", async (its) => {
+detail("an answer without a word says that it is none", async (its) => {
   const { chat, puppet } = await its.asked({ said: [] });
   puppet.exit();
   await chat.waitForStatus("completed");
@@ -364,7 +364,7 @@ scene("the look follows the system until one is chosen, and then that", async (i
   assert.equal(await ground(), "rgb(255, 255, 255)");
 });
 
-scene("the messages scroll, and the page around them stays", async (its) => {
+detail("the messages scroll, and the page around them stays", async (its) => {
   const { page } = await states.answer(its, { viewport: { width: 1280, height: 720 } });
   const moved = await page.evaluate(() => {
     const whole = document.querySelector("#page");
@@ -374,7 +374,7 @@ scene("the messages scroll, and the page around them stays", async (its) => {
   assert.deepEqual(moved, [0, 0, true]);
 });
 
-scene("name, mark and colour of the page are the operator's, light and dark, under the same policy", async (its) => {
+detail("name, mark and colour of the page are the operator's, light and dark, under the same policy", async (its) => {
   const mark = join(its.gateway.folder, "mark.svg");
   await writeFile(mark, '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><circle cx="4" cy="4" r="4" fill="#7a1f5c"/></svg>');
   await its.reconfigure({ page: { name: "Reef", accent: "#7a1f5c", mark } });
@@ -423,7 +423,8 @@ async function assertAccessible({ page }, sizes = [desk, phone], others = []) {
 }
 
 const held = { answer: "reconnecting", failed: "tray" }; // states that others hold, too
-const examined = Object.entries(states).filter(([name]) => !held[name]);
+const fullest = ["working", "question", "files", "choices", "signIn", "list", "shared", "tray", "reconnecting", "formulae"];
+const examined = Object.entries(states).filter(([name]) => (few ? fullest.includes(name) : !held[name]));
 for (const [at, [name, bring]] of examined.entries()) {
   const turns = at % 2 ? [[phone], [desk]] : [[desk], [phone]]; // in a short run
   scene(`axe finds no fault: ${name}`, async (its) => {

@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { json } from "node:stream/consumers";
-import { scene } from "./support/scene.mjs";
+import { detail, scene } from "./support/scene.mjs";
 import { states } from "./support/states.mjs";
 import { OTHER_SECRET, tokenOf } from "./support/tokens.mjs";
 
@@ -39,7 +39,7 @@ scene("text, tools and questions stand in the order in which they came, also aft
   await chat.assertIsJournal();
 });
 
-scene("a nested list has no hole behind it", async (its) => {
+detail("a nested list has no hole behind it", async (its) => {
   const { chat, puppet } = await its.asked({ said: ["1. a\n   - b\n2. c\n"], shown: "abc" });
   const { list, line } = await chat.page.locator(".answer ol").evaluate((list) => ({
     list: list.getBoundingClientRect().height,
@@ -49,7 +49,7 @@ scene("a nested list has no hole behind it", async (its) => {
   puppet.exit();
 });
 
-scene("a line that an agent breaks in a plain item is broken", async (its) => {
+detail("a line that an agent breaks in a plain item is broken", async (its) => {
   const { chat, puppet } = await its.asked({ said: ["- one\n  two\n"], shown: "onetwo" });
   const { item, line } = await chat.page.locator(".answer li").evaluate((item) => ({
     item: item.getBoundingClientRect().height,
@@ -75,7 +75,7 @@ scene("the Enter that ends a composition in Safari does not send", async (its) =
   puppet.exit();
 });
 
-scene("nor does it send a question that is edited", async (its) => {
+detail("nor does it send a question that is edited", async (its) => {
   const { chat, puppet } = await its.asked();
   puppet.exit();
   await chat.waitForStatus("completed");
@@ -122,7 +122,7 @@ scene("each row of the list can be renamed, saved and deleted, and the focus is 
   await page.waitForSelector("#message:focus");
 });
 
-scene("j and k lead through the conversations", async (its) => {
+detail("j and k lead through the conversations", async (its) => {
   const { chat, puppet } = await its.asked({ text: "The first" });
   const { page } = chat;
   puppet.exit();
@@ -159,7 +159,7 @@ scene("on a phone letters of fields have 16 px, and what is touched 44", async (
   puppet.exit();
 });
 
-scene("on a phone no button is narrower than its words", async (its) => {
+detail("on a phone no button is narrower than its words", async (its) => {
   const profile = await its.profile({ viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true });
   const { chat, puppet } = await its.asked({ profile });
   puppet.exit(3);
@@ -227,7 +227,7 @@ scene("arrow up in the empty field edits the last question in its place", async 
   assert.equal(await page.locator(".turn").count(), 1);
 });
 
-scene("of a question that cannot be edited yet, arrow up brings the text", async (its) => {
+detail("of a question that cannot be edited yet, arrow up brings the text", async (its) => {
   const { chat, puppet } = await its.asked();
   puppet.exit();
   await chat.waitForStatus("completed");
@@ -407,7 +407,7 @@ for (const [locale, time] of [
     assert.match(words, new RegExp(`^every Wednesday at ${own} · next ([A-Z][a-z]{2} \\d{1,2}, )?${own}$`));
   });
 
-scene("an answer says which agent gave it, also where there is one only", async (its) => {
+detail("an answer says which agent gave it, also where there is one only", async (its) => {
   its.gateway.config.agents.pop();
   await its.reconfigure({});
   const { chat, puppet } = await its.asked();
@@ -417,7 +417,7 @@ scene("an answer says which agent gave it, also where there is one only", async 
   assert.equal((await chat.textOf(".turn .took")).split(" · ")[0], "puppet");
 });
 
-scene("a conversation that begins with a file alone has its name, and one that begins with blanks its first words", async (its) => {
+detail("a conversation that begins with a file alone has its name, and one that begins with blanks its first words", async (its) => {
   const chat = await its.chat();
   await chat.waitForState("live");
   const buffer = Buffer.from("depth;temperature\n");
@@ -452,7 +452,7 @@ scene("a question is Markdown, a tool that waits for approval says so, and the t
   puppet.exit();
 });
 
-scene("an answer of 80 kB brings no button for messages that are not there", async (its) => {
+detail("an answer of 80 kB brings no button for messages that are not there", async (its) => {
   const { chat, puppet } = await its.asked({ said: ["word ".repeat(16_000)], shown: "word ".repeat(16_000).trim() });
   puppet.exit();
   await chat.waitForStatus("completed");
@@ -513,7 +513,7 @@ scene("an empty conversation suggests what its agent suggests, and nothing else"
   puppet.exit();
 });
 
-scene("suggestions are those of the agent that is chosen, which is asked", async (its) => {
+detail("suggestions are those of the agent that is chosen, which is asked", async (its) => {
   const [puppet, slow] = its.gateway.config.agents;
   Object.assign(puppet, { examples: ["How deep is the sea?"], description: "Knows the sea." });
   its.gateway.config.agents = [{ ...slow, examples: ["3 10"], description: "Counts." }, { ...puppet, default: false }];
@@ -528,7 +528,7 @@ scene("suggestions are those of the agent that is chosen, which is asked", async
   await chat.waitForStatus("completed");
 });
 
-scene("the state of the connection can be seen in forced colours", async (its) => {
+detail("the state of the connection can be seen in forced colours", async (its) => {
   const profile = await its.profile({ viewport: { width: 390, height: 844 }, forcedColors: "active" });
   const chat = await its.chat({ profile });
   await chat.waitForState("live");
@@ -590,7 +590,7 @@ scene("who is signed out while reading goes on reading, and can sign in again", 
   await inspector.waitForText("Sign in is needed", "#sign-in h2");
 });
 
-scene("where errors are short, why it failed is said once", async (its) => {
+detail("where errors are short, why it failed is said once", async (its) => {
   await its.reconfigure({ errors: "short" });
   const { chat, puppet } = await its.asked();
   puppet.exit(3);
@@ -603,7 +603,7 @@ scene("where errors are short, why it failed is said once", async (its) => {
   assert.deepEqual(await shown(), [["The assistant broke off. What had been said is kept."], 0]);
 });
 
-scene("letters of a choice stand where those of a field do, and a choice at the message is quiet", async (its) => {
+detail("letters of a choice stand where those of a field do, and a choice at the message is quiet", async (its) => {
   const chat = await its.chat();
   await chat.waitForState("live");
   await chat.page.click("#later");

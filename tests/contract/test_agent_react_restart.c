@@ -7,6 +7,12 @@
  * is tested: each turn is asked with the same bytes, and never again once it is settled. */
 #include "tests/support/react_story.h"
 
+#ifdef T_ADDRESS
+#define STRIDE 5 /* between the second kills; the first ones are at every step */
+#else
+#define STRIDE 1
+#endif
+
 /* All that the events say, without what they withdraw. */
 static void put_said(const char *lines, struct buf *out)
 {
@@ -75,7 +81,7 @@ static void test_react_a_second_kill_does_nothing_twice_either(void **state)
     (void)state;
     bool killed = true;
     for (unsigned steps = 0; killed; steps++) {
-        for (unsigned more = 0; more < 50; more++) {
+        for (unsigned more = steps % STRIDE; more < 50; more += STRIDE) {
             struct story s = {0};
             begin(&s);
             killed = kill_at(&s, steps, (steps + more) % 2);

@@ -105,7 +105,7 @@ def test_what_fails_is_tried_again_with_the_same_id(tmp_path, receiver):
 def test_slow_receiver_holds_up_nothing_but_its_own(tmp_path, receiver):
     gate = threading.Event()
     receiver.script = [[gate, *said(200)]]
-    with Gateway(config(tmp_path, receiver, at_once=2)) as gateway, Client(gateway) as client:
+    with Gateway(config(tmp_path, receiver, at_once=2, timeout_s=300)) as gateway, Client(gateway) as client:
         for _ in range(5):
             client.finish({"token": "x"})
         arrived(receiver, 2)

@@ -18,6 +18,13 @@
 #include "proto/base.h"
 #include "proto/buf.h"
 
+#ifndef __has_feature /* clang's equivalent of gcc's __SANITIZE_ADDRESS__ */
+#define __has_feature(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define T_ADDRESS /* each step takes ten times as long, and a process is slow to begin and to end */
+#endif
+
 /* JSON in C without backslashes: json("{'type':'hello'}") is {"type":"hello"}, and a format is one
  * still.  It takes a literal (or several), and gives a text that lives as long as the test. */
 #define json(literal) t_json("" literal "")

@@ -5,7 +5,7 @@
  * was not passed often enough for the next one. */
 #include "tests/support/hub_world.h"
 
-#ifdef __SANITIZE_ADDRESS__ /* each life takes ten times as long */
+#ifdef T_ADDRESS
 #define LIVES 3
 #define TIMES 1, FOR_GOOD
 #else

@@ -12,7 +12,7 @@
 
 #include "tests/support/hub_world.h"
 
-#ifdef __SANITIZE_ADDRESS__ /* a process of it is slow to begin and to end */
+#ifdef T_ADDRESS
 #define LIVES 1
 #define STRIDE 10
 #else

@@ -4,8 +4,13 @@
 #define KIT_RUNS 1024
 #include "tests/support/hub_kit.h"
 
+#ifdef T_ADDRESS
+#define N_BACKGROUND 2000
+#define N_QUEUED 200
+#else
 #define N_BACKGROUND 4000
 #define N_QUEUED 400
+#endif
 
 static int setup(void **state)
 {

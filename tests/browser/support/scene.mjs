@@ -240,3 +240,8 @@ export function scene(name, ...rest) {
     }
   });
 }
+
+/** A scene of which a short run has others of its kind. */
+export function detail(name, body) {
+  scene(name, { skip: process.env.HOLDFAST_LOOKS === "few" && "in a long run alone" }, body);
+}
