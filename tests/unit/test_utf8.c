@@ -177,8 +177,8 @@ static void test_utf8_begun_is_what_a_character_begins_with(void **state)
         assert_int_equal(utf8_begun(str_of(broken[i])), 0);
 }
 
-/* Whatever the steps in which it looks: a run ends at the first byte that must be escaped or is
- * broken, wherever that is, and goes on over characters beyond ASCII. */
+/* A run ends at the first byte that must be escaped or is broken, whatever the steps in which it
+ * looks, and goes on over characters beyond ASCII. */
 static void test_utf8_clean_run_ends_at_the_first_special_byte(void **state)
 {
     (void)state;
