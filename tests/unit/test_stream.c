@@ -157,7 +157,9 @@ static void take(struct stream *s)
 static void look_at_batch(void)
 {
     const char *at = on_board.bytes.p;
-    for (uint64_t seq = on_board.first; at && seq <= on_board.last; seq++) {
+    if (!at)
+        return;
+    for (uint64_t seq = on_board.first; seq <= on_board.last; seq++) {
         assert_memory_equal(at, o.lines[seq - 1].p, o.lines[seq - 1].n);
         at += o.lines[seq - 1].n;
     }
