@@ -149,6 +149,11 @@ void batch_set_mark(struct op *op, uint64_t mark)
     op->first = mark;
 }
 
+static bool borrows_bytes(const struct op *op)
+{
+    return op->kind == OP_SEAL || op->kind == OP_LINES;
+}
+
 struct op *batch_put(struct batch *b, const struct op *op)
 {
     if (b->n_ops == b->cap_ops) {
@@ -157,7 +162,7 @@ struct op *batch_put(struct batch *b, const struct op *op)
     }
     struct op *to = &b->ops[b->n_ops++];
     *to = *op;
-    if (op->kind == OP_SEAL)
+    if (borrows_bytes(op))
         b->bytes += op->bytes.n;
     else
         to->bytes = batch_copy(b, op->bytes);
@@ -195,7 +200,7 @@ struct batch *batch_clone(const struct batch *b)
     to->n_events = b->n_events;
     for (size_t i = 0; i < b->n_ops; i++) {
         struct op op = b->ops[i];
-        if (op.kind == OP_SEAL)
+        if (borrows_bytes(&op))
             op.bytes = arena_str(&to->chunks, op.bytes);
         batch_put(to, &op);
     }

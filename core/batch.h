@@ -2,10 +2,11 @@
  *
  * Shape:    ops in the order in which they were put; applying them in that order is the whole
  *           meaning.  Every string is copied in, so that a batch can cross threads and be retried
- *           unchanged.  The lines of OP_SEAL are the exception: they lie in a block.
+ *           unchanged.  The lines of OP_LINES and OP_SEAL are the exception: they lie in the
+ *           stream's tail and in a block.
  * Thread:   one side at a time: the loop fills it, the store thread reads it, the loop frees it.
- * Owns:     all of its bytes except those blocks: the caller that puts an OP_SEAL keeps its block
- *           until the batch is done.
+ * Owns:     all of its bytes except those lines: the caller that puts them keeps them, where they
+ *           are and as they are, until the batch is done.
  */
 #ifndef CORE_BATCH_H
 #define CORE_BATCH_H
@@ -147,7 +148,7 @@ void batch_free(struct batch *b);
  * the strings do not). */
 struct op *batch_put(struct batch *b, const struct op *op);
 
-/* A batch of its own with the same ops, also with the bytes of its seals. */
+/* A batch of its own with the same ops, also with the bytes of its lines. */
 struct batch *batch_clone(const struct batch *b);
 
 /* Replaces the state in the op with a newer one. */

@@ -25,7 +25,7 @@ void stream_free(struct stream *s)
 {
     if (!s)
         return;
-    ASSERT(list_is_empty(&s->cursors) && s->pins == 0 && !s->cached && !s->sealing);
+    ASSERT(list_is_empty(&s->cursors) && s->pins == 0 && !s->cached && !s->sealing && !s->lent);
     list_remove(&s->dirty);
     list_remove(&s->to_seal);
     buf_done(&s->tail);
@@ -72,8 +72,34 @@ void stream_set_tail(struct stream *s, const struct block *lines)
     s->next = lines->last + 1;
 }
 
+/* Whether the batch in flight points into the tail. */
+static bool is_lent(const struct stream *s)
+{
+    return s->tail_put > s->tail_seen && !s->lent;
+}
+
+static void no_longer_lent(struct stream *s)
+{
+    free(s->lent);
+    s->lent = NULL;
+}
+
+/* Grows it elsewhere. */
+static void leave_lent(struct stream *s, size_t more)
+{
+    struct buf *tail = &s->tail;
+    if (tail->cap - tail->len > more)
+        return;
+    s->lent = tail->bytes;
+    tail->bytes = NULL;
+    buf_reserve(tail, more);
+    memcpy(tail->bytes, s->lent, tail->len);
+}
+
 uint64_t stream_append(struct stream *s, int64_t ts_wall_ms, enum event_type event, struct str data)
 {
+    if (is_lent(s))
+        leave_lent(s, event_line_bytes(s->next, ts_wall_ms, event, data));
     event_line(&s->tail, s->task_id, s->next, ts_wall_ms, event, data);
     return s->next++;
 }
@@ -131,6 +157,7 @@ void stream_committed(struct stream *s, struct block_cache *cache)
         block_cache_put(cache, s, b);
     }
     s->tail_seen = s->tail_put;
+    no_longer_lent(s);
     if (s->tail_seen) {
         s->head = event_last_seq((struct str){s->tail.bytes, s->tail_seen});
     }
@@ -138,6 +165,7 @@ void stream_committed(struct stream *s, struct block_cache *cache)
 
 void stream_roll_back(struct stream *s)
 {
+    no_longer_lent(s);
     if (s->sealing) {
         struct block *b = s->sealing;
         s->sealing = NULL;
@@ -302,6 +330,8 @@ void stream_forget(struct stream *s, struct block_cache *cache)
     block_cache_drop(cache, s);
     list_remove(&s->dirty);
     list_remove(&s->to_seal);
+    if (is_lent(s))
+        s->lent = buf_take(&s->tail);
     buf_done(&s->tail);
     s->tail_first = s->next;
     s->tail_put = s->tail_seen = 0;

@@ -66,6 +66,7 @@ struct stream {
     uint64_t tail_first;   /* seq of the tail's first line (= next when empty) */
     uint32_t tail_put;     /* bytes of the tail that are already in a batch */
     uint32_t tail_seen;    /* bytes of the tail that are committed */
+    char *lent;            /* the tail's bytes before it grew, when the batch in flight has them */
     struct block *sealing; /* in the batch in flight */
     struct list dirty;     /* has lines that are in no batch */
     struct list to_seal;   /* has a tail: by tail_since, or (wants_seal) due for sealing */
@@ -128,7 +129,8 @@ void stream_set_tail(struct stream *s, const struct block *lines);
 uint64_t stream_append(struct stream *s, int64_t ts_wall_ms, enum event_type event,
                        struct str data);
 
-/* The lines that are in no batch yet, for OP_LINES.  Marks them as put. */
+/* The lines that are in no batch yet, for OP_LINES.  Marks them as put.  They stay where they are
+ * until the batch is done. */
 struct str stream_take_lines(struct stream *s, uint64_t *ret_first, uint64_t *ret_last);
 /* The proof of all lines until now, for the terminal event, which is appended next; false: there is
  * none. */

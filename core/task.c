@@ -286,6 +286,17 @@ static void bury(struct task *t)
 
 #define MAX_KEPT_SUMMARY 2048 /* bytes; a longer one is read from the store again */
 
+static void keep_summary(struct stream *s, const struct task_record *view)
+{
+    struct buf summary = {0};
+    if (view->state.output.n > MAX_KEPT_SUMMARY) /* nor does what has it in it fit */
+        return;
+    task_write(&summary, view, false);
+    if (summary.len <= MAX_KEPT_SUMMARY)
+        s->summary = xstrdup(buf_str(&summary));
+    buf_done(&summary);
+}
+
 /* The end is on disk: from now on the stream stands for the task. */
 static void ended(struct task *t)
 {
@@ -298,11 +309,7 @@ static void ended(struct task *t)
     t->hub->stats.tasks_ended[shown_state(t)->status]++;
     announce(t);
     struct task_record view = task_view(t);
-    struct buf summary = {0};
-    task_write(&summary, &view, false);
-    if (summary.len <= MAX_KEPT_SUMMARY)
-        s->summary = xstrdup(buf_str(&summary));
-    buf_done(&summary);
+    keep_summary(s, &view);
     if (t->agent && t->agent->ops->settled)
         t->agent->ops->settled(t->agent->settings, task_id_of(t));
     s->task = NULL;
@@ -474,7 +481,7 @@ static void put_final_answer(struct task *t)
     put_output(&data, "output", buf_str(&said->tokens), &said->tokens_cut);
     buf_putc(&data, '}');
     task_event(t, EVENT_FINAL_ANSWER, buf_str(&data));
-    said_final(said, buf_str(&said->tokens));
+    said_answer_tokens(said);
     buf_done(&data);
 }
 
@@ -483,12 +490,12 @@ static void set_outcome(struct task *t, enum task_status status, enum task_error
                         struct str message, bool joined)
 {
     struct task_outcome *o = task_outcome(t);
-    const struct said *said = &t->work->said;
-    str_free(&o->output);
+    struct said *said = &t->work->said;
     str_free(&o->error_message);
     o->error = error;
     o->error_message = str_own(message);
-    o->output = str_own(said_output(said));
+    if (!o->output.p) /* there already, when it ends anew because its end was lost */
+        o->output = said_take_output(said);
     o->output_truncated = joined && said->tokens_cut;
     o->completed_at = t->hub->clock.wall_ms;
     struct live_state *staged = &t->work->staged;

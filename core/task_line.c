@@ -185,9 +185,13 @@ static void task_take_line(struct task *t, const struct agent_line *line)
 
 static void take_line(struct task *t, const struct agent_line *line)
 {
+    if (!line->nameless) {
+        task_take_line(t, line);
+        return;
+    }
     struct agent_line named = *line;
     struct buf data = {0};
-    if (!line->nameless || name_result(t, &named, &data))
+    if (name_result(t, &named, &data))
         task_take_line(t, &named);
     buf_done(&data);
 }

@@ -52,7 +52,7 @@ void event_put_head(struct buf *out, const char task_id[TASK_ID_LEN], uint64_t s
     buf_putstr(out, STR("\",\"data\":"));
 }
 
-static size_t line_bytes(uint64_t seq, int64_t ts, enum event_type event, struct str data)
+size_t event_line_bytes(uint64_t seq, int64_t ts, enum event_type event, struct str data)
 {
     return EVENT_SEQ_AT + u64_digits(seq) + sizeof(",\"ts\":") - 1 + (ts < 0) +
            u64_digits(ts < 0 ? 0 - (uint64_t)ts : (uint64_t)ts) + sizeof(",\"event\":\"") - 1 +
@@ -63,7 +63,8 @@ void event_line(struct buf *out, const char task_id[TASK_ID_LEN], uint64_t seq, 
                 enum event_type event, struct str data)
 {
     ASSERT((unsigned)event < N_EVENT_TYPES);
-    buf_reserve(out, line_bytes(seq, ts_wall_ms, event, data)); /* grows once, by exactly this */
+    /* It grows once, by exactly this. */
+    buf_reserve(out, event_line_bytes(seq, ts_wall_ms, event, data));
     event_put_head(out, task_id, seq, seq, ts_wall_ms, event);
     buf_putstr(out, data);
     buf_put(out, "}\n", 2);

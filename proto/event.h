@@ -51,6 +51,7 @@ static inline bool event_is_terminal(enum event_type e)
 /* Appends one line with its newline. data is a complete JSON object, "{}" for none. */
 void event_line(struct buf *out, const char task_id[TASK_ID_LEN], uint64_t seq, int64_t ts_wall_ms,
                 enum event_type event, struct str data);
+size_t event_line_bytes(uint64_t seq, int64_t ts, enum event_type event, struct str data);
 
 /* The seq of a line; asserts that event_line made it. */
 uint64_t event_line_seq(const char *line, size_t len);

@@ -208,8 +208,12 @@ size_t js_str_size(struct str value)
     return n;
 }
 
+#define GROWS_MOST 6 /* one byte becomes \u00XX */
+
 struct str js_fit(struct str value, size_t bytes)
 {
+    if (value.n < bytes / GROWS_MOST) /* whatever is in it, with its quotes */
+        return value;
     while (value.n > 0 && js_str_size(value) > bytes)
         value.n = utf8_cut(value, value.n / 4 * 3);
     return value;

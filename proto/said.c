@@ -97,6 +97,23 @@ struct str said_output(const struct said *s)
     return s->tokens.len > 0 ? buf_str(&s->tokens) : STR_NULL;
 }
 
+struct str said_take_output(struct said *s)
+{
+    struct buf *from = s->has_final ? &s->final : &s->tokens;
+    size_t n = from->len;
+    if (n == 0 && !s->has_final)
+        return STR_NULL;
+    return (struct str){buf_take(from), n};
+}
+
+void said_answer_tokens(struct said *s)
+{
+    buf_done(&s->final);
+    s->final = s->tokens;
+    s->tokens = (struct buf){0};
+    s->has_final = true;
+}
+
 void said_done(struct said *s)
 {
     buf_done(&s->tokens);

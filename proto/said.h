@@ -34,6 +34,10 @@ void said_line(struct said *s, const struct event_parts *line);
 void said_keep(struct said *s, const struct said_sum *keep);
 /* final if there is one, otherwise the tokens; STR_NULL when there is no text. */
 struct str said_output(const struct said *s);
+/* The same as the caller's own, for str_free: afterwards there is none here. */
+struct str said_take_output(struct said *s);
+/* The tokens are the final answer: afterwards there are none. */
+void said_answer_tokens(struct said *s);
 void said_done(struct said *s);
 
 #endif

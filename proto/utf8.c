@@ -25,9 +25,32 @@ static bool is_special(char c)
     return b < 0x20 || b >= 0x80 || b == '"' || b == '\\';
 }
 
+typedef signed char bytes16 __attribute__((vector_size(16)));
+
+/* Marks the same, as minus ones: what is not ASCII is negative here. */
+static bytes16 special_of_16(const char *p)
+{
+    bytes16 v;
+    memcpy(&v, p, sizeof v);
+    return (v < 0x20) | (v == '"') | (v == '\\');
+}
+
+#define STRIDE 64 /* a final answer is mostly far longer */
+
+static bool is_plain_stride(const char *p)
+{
+    uint64_t halves[2];
+    bytes16 any = special_of_16(p) | special_of_16(p + 16) | special_of_16(p + 32) |
+                  special_of_16(p + 48);
+    memcpy(halves, &any, sizeof any);
+    return (halves[0] | halves[1]) == 0;
+}
+
 static size_t plain_run(const char *p, size_t n)
 {
     size_t i = 0;
+    while (n - i >= STRIDE && is_plain_stride(p + i))
+        i += STRIDE;
     for (; n - i >= 8; i += 8) {
         uint64_t w;
         memcpy(&w, p + i, 8);

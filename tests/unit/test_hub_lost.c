@@ -78,6 +78,26 @@ static void test_hub_given_up_seal_is_made_when_the_store_is_back(void **state)
     client_free(c);
 }
 
+/* A task whose end was lost ends anew, and still has what it said. */
+static void test_hub_end_that_was_given_up_keeps_its_output(void **state)
+{
+    struct kit *k = *state;
+    for (int answers = 0; answers < 2; answers++) {
+        struct client *c = client_new(k, "ann");
+        client_start(c, "c", "hi");
+        run_say(k, kit_run(k, (size_t)answers), json("{'event':'token','data':{'text':'kept'}}"));
+        if (answers)
+            run_say(k, kit_run(k, 1), json("{'event':'final_answer','data':{'output':'kept'}}"));
+        client_await(c, "kept");
+        store_inline_fail_commits(k->inline_store, 60, STORE_IO);
+        run_end(k, kit_run(k, (size_t)answers), RUN_DONE, "");
+        for (int i = 0; i < 100; i++)
+            kit_pass(k, 1000);
+        assert_non_null(strstr(client_await(c, "task.failed"), json("'output':'kept'")));
+        client_free(c);
+    }
+}
+
 /* F37: its sync failed, and the process died before it was tried again; but the log has it. */
 static void lie_once(struct kit *k)
 {
@@ -196,6 +216,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_hub_given_up_seal_of_a_silent_task_costs_it_nothing),
         TEST(test_hub_given_up_seal_is_made_when_the_store_is_back),
+        TEST(test_hub_end_that_was_given_up_keeps_its_output),
         TEST(test_hub_commit_that_failed_and_is_there_is_dense_and_ends_once),
         TEST(test_hub_end_that_failed_and_is_there_is_the_end),
         TEST(test_hub_start_that_failed_and_is_there_is_found_by_its_key),

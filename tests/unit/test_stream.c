@@ -134,6 +134,7 @@ static struct shelf shelf;
 static struct reader readers[8];
 static bool flying;
 static uint64_t flying_next;
+static struct lines on_board; /* what flies, unless it is a block */
 
 static void take(struct stream *s)
 {
@@ -149,7 +150,21 @@ static void take(struct stream *s)
     struct str lines = stream_take_lines(s, &first, &last);
     assert_int_equal(first, o.head + 1);
     assert_int_equal(last, o.next - 1);
-    assert_memory_equal(lines.p, o.lines[first - 1].p, o.lines[first - 1].n);
+    on_board = (struct lines){first, last, lines};
+}
+
+/* The batch points into the tail: its lines stay there, whatever was appended since. */
+static void look_at_batch(void)
+{
+    const char *at = on_board.bytes.p;
+    if (!at)
+        return;
+    for (uint64_t seq = on_board.first; seq <= on_board.last; seq++) {
+        assert_memory_equal(at, o.lines[seq - 1].p, o.lines[seq - 1].n);
+        at += o.lines[seq - 1].n;
+    }
+    assert_ptr_equal(at, on_board.bytes.p + on_board.bytes.n);
+    on_board = (struct lines){0};
 }
 
 static void commit(struct stream *s, struct block_cache *cache)
@@ -158,6 +173,7 @@ static void commit(struct stream *s, struct block_cache *cache)
         return;
     if (s->sealing)
         put_on_shelf(&shelf, s->sealing);
+    look_at_batch();
     for (size_t n = below(20); n > 0; n--) /* the store has it, and nobody was told yet */
         read_some(&readers[below(countof(readers))], cache, &shelf, &o);
     stream_committed(s, cache);
@@ -170,6 +186,7 @@ static void roll_back(struct stream *s)
 {
     if (!flying || below(10) > 0)
         return;
+    look_at_batch();
     stream_roll_back(s);
     for (uint64_t seq = o.head + 1; seq < o.next; seq++)
         free((char *)o.lines[seq - 1].p);
@@ -420,10 +437,42 @@ static void test_stream_long_run_becomes_blocks_of_whole_lines(void **state)
     buf_done(&all);
 }
 
+static void lend(bool grow, bool forget)
+{
+    struct block_cache cache;
+    uint64_t first, last;
+    block_cache_init(&cache, 1u << 20);
+    struct stream *s = stream_of("a", 1);
+    append_bytes(s, 1);
+    struct str lines = stream_take_lines(s, &first, &last), copy = str_own(lines);
+    for (int times = 0; grow && times < 2; times++)
+        append_bytes(s, s->tail.cap + 1);
+    if (forget)
+        stream_forget(s, &cache);
+    assert_memory_equal(lines.p, copy.p, copy.n);
+    assert_true(grow || forget ? lines.p == s->lent : lines.p == s->tail.bytes);
+    stream_committed(s, &cache);
+    assert_null(s->lent);
+    assert_true(forget || memcmp(s->tail.bytes, copy.p, copy.n) == 0);
+    str_free(&copy);
+    stream_free(s);
+}
+
+/* The store may still read what it was lent when the tail grows, or is dropped. */
+static void test_stream_lines_stay_where_the_batch_has_them(void **state)
+{
+    (void)state;
+    lend(false, false);
+    lend(true, false);
+    lend(false, true);
+    lend(true, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stream_random_life_equals_naive_log),
+        cmocka_unit_test(test_stream_lines_stay_where_the_batch_has_them),
         cmocka_unit_test(test_stream_small_blocks_count_for_what_they_keep),
         cmocka_unit_test(test_stream_long_replay_keeps_to_its_share_of_the_cache),
         cmocka_unit_test(test_stream_silent_one_keeps_no_room_for_a_tail),

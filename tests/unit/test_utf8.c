@@ -1,4 +1,5 @@
 #include "proto/js.h"
+#include "proto/js_scan.h"
 #include "tests/support/t.h"
 
 /* The oracle knows nothing of lead bytes and ranges: it writes down the encoding of every character
@@ -176,11 +177,33 @@ static void test_utf8_begun_is_what_a_character_begins_with(void **state)
         assert_int_equal(utf8_begun(str_of(broken[i])), 0);
 }
 
+/* A run ends at the first byte that must be escaped or is broken, whatever the steps in which it
+ * looks, and goes on over characters beyond ASCII. */
+static void test_utf8_clean_run_ends_at_the_first_special_byte(void **state)
+{
+    (void)state;
+    static const char special[] = {'"', '\\', 0, 0x1f, (char)0x80, (char)0xff};
+    char text[301], plain[sizeof text];
+    for (size_t i = 0; i < sizeof text; i++)
+        plain[i] = "aZ ~\x7f!#[]"[i % 9];
+    for (size_t at = 0; at < sizeof text; at++) {
+        memcpy(text, plain, sizeof text);
+        assert_int_equal(clean_run(text, at), at);
+        for (size_t i = 0; i < sizeof special; i++) {
+            text[at] = special[i];
+            assert_int_equal(clean_run(text, sizeof text), at);
+        }
+        memcpy(text + at, "\xc3\xa4", at + 2 <= sizeof text ? 2 : 0);
+        assert_int_equal(clean_run(text, sizeof text), at + 2 <= sizeof text ? sizeof text : at);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_utf8_random_bytes_are_judged_as_the_oracle_does),
         cmocka_unit_test(test_utf8_every_character_is_valid_and_whole),
+        cmocka_unit_test(test_utf8_clean_run_ends_at_the_first_special_byte),
         cmocka_unit_test(test_utf8_cut_ends_on_a_border),
         cmocka_unit_test(test_utf8_whole_drops_the_beginning_of_a_character),
         cmocka_unit_test(test_utf8_chars_counts_characters),
