@@ -320,6 +320,26 @@ static void test_pack_stores_strings_with_quotes_once(void **state)
     assert_in_range(packed.len, 800, 900);
 }
 
+static void test_pack_tells_long_strings_apart(void **state)
+{
+    (void)state;
+    for (size_t other = 290; other <= 310; other += 10) {
+        struct buf object = {0};
+        buf_clear(&lines);
+        put_long(&data, 300, 1);
+        buf_putf(&object, "{\"output\":\"%s\"}", data.bytes);
+        add(1, TS, EVENT_FINAL_ANSWER, object.bytes);
+        put_long(&data, other, 1);
+        data.bytes[280] = '!';
+        buf_clear(&object);
+        buf_putf(&object, "{\"output\":\"%s\"}", data.bytes);
+        add(2, TS, EVENT_TASK_COMPLETED, object.bytes);
+        buf_done(&object);
+        check_lines();
+        assert_true(packed.len > 300 + other);
+    }
+}
+
 /* --- anything --------------------------------------------------------------------------------- */
 
 static unsigned seed;
@@ -418,6 +438,51 @@ static void test_damage_is_refused_or_harmless(void **state)
     buf_done(&damaged);
 }
 
+static void put_number(uint64_t n)
+{
+    unsigned char bytes[VARINT_MAX];
+    buf_put(&packed, bytes, (size_t)(varint_put(bytes, n) - bytes));
+}
+
+/* A line of 300 and some bytes, and one that has a part of it again: in a place of its data, of
+ * which n bytes are said to be there. */
+static bool repeat(uint64_t n, uint64_t place, uint64_t count, uint64_t there)
+{
+    put_long(&data, 300, 1);
+    buf_clear(&packed);
+    buf_putstr(&packed, STR("\x01\xd0\x0f" TID "\x01\x80\x9a\x95\xa3\xad\x33\x1c\xac\x02"));
+    buf_putstr(&packed, buf_str(&data));
+    buf_putstr(&packed, STR("\x9e"));
+    put_number(n);
+    put_number(place);
+    put_number(count);
+    put_number(there);
+    buf_putstr(&packed, STR("{}"));
+    return unpack_exactly(buf_str(&packed), &unpacked);
+}
+
+static void test_damaged_repeats_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t n, place, count, there;
+    } bad[] = {
+        {258, 1, 256, 1 << 20},
+        {258, 1, 256, UINT64_MAX - 8},
+        {258, 1, 256, 200},
+        {258, 200, 256, 10},
+        {258, 259, 256, 10},
+        {258, UINT64_MAX, 256, 10},
+        {258, 1, 1 << 20, 10},
+        {1 << 20, 1, (1 << 20) - 2, 10},
+        {258, 1, UINT64_MAX, 10},
+        {600, 1, 256, 10},
+        {UINT64_MAX, 1, UINT64_MAX - 2, 10},
+    };
+    for (size_t i = 0; i < countof(bad); i++)
+        assert_false(repeat(bad[i].n, bad[i].place, bad[i].count, bad[i].there));
+}
+
 static void test_damaged_sizes_are_refused(void **state)
 {
     (void)state;
@@ -446,8 +511,10 @@ int main(void)
         TEST(test_pack_keeps_a_line_that_deviates_whole),
         TEST(test_pack_stores_a_long_string_once),
         TEST(test_pack_stores_strings_with_quotes_once),
+        TEST(test_pack_tells_long_strings_apart),
         TEST(test_any_lines_come_back),
         TEST(test_damage_is_refused_or_harmless),
+        TEST(test_damaged_repeats_are_refused),
         TEST(test_damaged_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
