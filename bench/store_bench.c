@@ -74,14 +74,16 @@ static void die(const char *what)
     abort();
 }
 
+/* A token's line, as a gateway writes it. */
 static void line_make(char line[LINE_BYTES], int64_t task, uint64_t seq)
 {
     memset(line, 'x', LINE_BYTES);
-    int n =
-        snprintf(line, LINE_BYTES, "{\"type\":\"event\",\"task_id\":\"%lld\",\"seq\":%llu,\"d\":\"",
-                 (long long)task, (unsigned long long)seq);
+    int n = snprintf(line, LINE_BYTES,
+                     "{\"type\":\"event\",\"task_id\":\"%026lld\",\"seq\":%llu,"
+                     "\"ts\":1764500000000,\"event\":\"token\",\"data\":{\"text\":\"",
+                     (long long)task, (unsigned long long)seq);
     line[n] = 'x';
-    memcpy(line + LINE_BYTES - 3, "\"}\n", 3);
+    memcpy(line + LINE_BYTES - 4, "\"}}\n", 4);
 }
 
 static int by_value(const void *a, const void *b)

@@ -2,7 +2,8 @@
  *
  * Shape:    row   := entry*
  *           entry := task_key, first, last - first, length (each a varint), then length bytes of
- *                    lines
+ *                    lines, as they are or packed (proto/line_pack.h); PostgreSQL's are as they
+ *                    are, because older gateways of its cluster read them
  * Thread:   any.
  */
 #ifndef GATEWAY_STORE_JOURNAL_ENTRY_H

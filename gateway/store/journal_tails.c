@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "proto/line_pack.h"
+
 static const uint64_t secret[2] = {0x686f6c6466617374, 1}; /* keys are ours: nobody can aim */
 
 static struct map_key key_of_int(const int64_t *key)
@@ -51,23 +53,23 @@ struct journal_found *journal_scan_add(struct journal_scan *scan, int64_t task_k
     return f;
 }
 
-bool journal_scan_take(struct journal_scan *scan, struct journal_found *f, struct journal_row row,
-                       const struct journal_entry *e)
+enum journal_take journal_scan_take(struct journal_scan *scan, struct journal_found *f,
+                                    struct journal_row row, const struct journal_entry *e)
 {
     if (!f->exists || e->last <= f->sealed)
-        return true;
+        return JOURNAL_TAKEN;
     if (!f->last) {
         list_push(&scan->live, &f->at);
         scan->n_live++;
         f->row = row;
         f->first = e->first;
     } else if (e->first != f->last + 1) {
-        return false;
+        return JOURNAL_GAP;
     }
     f->last = e->last;
-    if (scan->want_bytes)
-        buf_putstr(&f->bytes, e->bytes);
-    return true;
+    if (scan->want_bytes && !line_unpack_to(&f->bytes, e->bytes))
+        return JOURNAL_DAMAGED;
+    return JOURNAL_TAKEN;
 }
 
 /* --- tails, to read --------------------------------------------------------------------------- */

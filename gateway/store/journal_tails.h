@@ -49,10 +49,14 @@ void journal_scan_init(struct journal_scan *scan, bool want_bytes);
 void journal_scan_done(struct journal_scan *scan);
 struct journal_found *journal_scan_find(const struct journal_scan *scan, int64_t task_key);
 struct journal_found *journal_scan_add(struct journal_scan *scan, int64_t task_key);
-/* The next entry of f's task, in the order of rows.  False: it does not follow the one before
- * (promise 1: dense, or not at all). */
-bool journal_scan_take(struct journal_scan *scan, struct journal_found *f, struct journal_row row,
-                       const struct journal_entry *e);
+enum journal_take {
+    JOURNAL_TAKEN,
+    JOURNAL_GAP,     /* it does not follow the one before (promise 1: dense, or not at all) */
+    JOURNAL_DAMAGED, /* its lines cannot be unpacked */
+};
+/* The next entry of f's task, in the order of rows. */
+enum journal_take journal_scan_take(struct journal_scan *scan, struct journal_found *f,
+                                    struct journal_row row, const struct journal_entry *e);
 
 /* --- tails, to read --------------------------------------------------------------------------- */
 

@@ -14,6 +14,7 @@
 
 #include "gateway/store/store_sqlite_private.h"
 #include "proto/event.h"
+#include "proto/line_pack.h"
 
 #define MAX_FAULTS_TOLD 100
 #define FUTURE_MS 86400000 /* clocks may have been set back */
@@ -23,6 +24,7 @@ struct walk {
     struct sql_conn *conn;
     bool full;
     struct sql_call blocks; /* at the first block that was not checked yet */
+    struct buf lines;       /* of the one that is being checked */
     bool has_block;
     struct tails tails;
     size_t next_tail;
@@ -174,10 +176,18 @@ static void take_run(struct walk *w, struct subject *t, uint64_t first, uint64_t
         check_lines(w, t, first, last, lines);
 }
 
+static bool check_unpacks(struct walk *w, struct str bytes, int64_t crc, uint32_t sum)
+{
+    size_t size = sql_block_is_packed(crc) ? (size_t)(crc >> 32) : bytes.n;
+    buf_clear(&w->lines);
+    return sql_block_is_sound(bytes, size, crc, sum) && line_unpack_to(&w->lines, bytes);
+}
+
 /* A block that is not as it was written in some part: nothing that it says about itself counts. */
 static bool check_block(struct walk *w, const struct subject *t)
 {
-    if (!w->full || sql_is_sound(&w->blocks, 0, 0, 3))
+    if (!w->full || check_unpacks(w, sql_col(&w->blocks, 3), sql_col_int(&w->blocks, 4),
+                                  sql_row_crc(&w->blocks, 0, 0, 3)))
         return true;
     store_check_fault(w->out,
                       "task %s: its events %" PRId64 " to %" PRId64 " are not as they were written",
@@ -191,7 +201,7 @@ static void check_take_lines(struct walk *w, struct subject *t)
     while (w->has_block && sql_col_int(&w->blocks, 0) <= t->key) {
         if (sql_col_int(&w->blocks, 0) == t->key && check_block(w, t))
             take_run(w, t, (uint64_t)sql_col_int(&w->blocks, 1),
-                     (uint64_t)sql_col_int(&w->blocks, 2), sql_col(&w->blocks, 3));
+                     (uint64_t)sql_col_int(&w->blocks, 2), buf_str(&w->lines));
         w->has_block = sql_step(&w->blocks);
     }
     while (w->next_tail < w->tails.n && w->tails.at[w->next_tail]->task_key <= t->key) {
@@ -300,6 +310,7 @@ static void check_tasks(struct walk *w)
     if (status < 0 || end < 0)
         store_check_fault(w->out, "the tasks cannot be read: %s", w->conn->error);
     tails_done(&w->tails);
+    buf_done(&w->lines);
 }
 
 /* --- the rest --------------------------------------------------------------------------------- */

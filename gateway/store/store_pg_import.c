@@ -21,19 +21,21 @@ struct copied {
     int owner;         /* the column that gives PostgreSQL's slot; -1: it has none */
     bool has_sum;      /* SQLite: crc, of these columns */
     const char *sums;
+    const char *unpacked; /* the columns as SQLite gives them, if their bytes may be packed */
 };
 #define SUM(table, columns) "UPDATE " table " SET crc = row_crc(" columns ")"
-#define WHOLE(table, columns, order, blobs, owner)      \
-    {                                                   \
-        table, columns, order, blobs, owner, true, NULL \
+#define WHOLE(table, columns, order, blobs, owner)            \
+    {                                                         \
+        table, columns, order, blobs, owner, true, NULL, NULL \
     }
 static const struct copied copied[] = {
-    {"inputs", "task_key" SQL_TASK_INPUT, "task_key", "", -1, false, NULL},
+    {"inputs", "task_key" SQL_TASK_INPUT, "task_key", "", -1, false, NULL, NULL},
     {"tasks", SQL_TASK_FIXED SQL_TASK_STATE SQL_TASK_LONG, "task_key", "", 0, false,
      "UPDATE tasks SET fixed_crc = row_crc(" SQL_TASK_FIXED "), state_crc = row_crc("
      "task_key" SQL_TASK_STATE "), long_crc = row_crc(task_key" SQL_TASK_LONG "), input_crc = "
      "(SELECT row_crc(task_key" SQL_TASK_INPUT ") FROM inputs i WHERE i.task_key = "
-     "tasks.task_key)"},
+     "tasks.task_key)",
+     NULL},
     WHOLE("conversations", SQL_CONVERSATION, "owner, conversation_id", "", -1),
     WHOLE("messages", SQL_MESSAGE, "owner, conversation_id, message_id", "", -1),
     WHOLE("contexts", "task_key, context", "task_key", "", -1),
@@ -49,7 +51,8 @@ static const struct copied copied[] = {
     WHOLE("files", SQL_FILE, "owner, conversation_id, file_id", "", 0),
     WHOLE("file_uses", "owner, conversation_id, task_id, file_id",
           "owner, conversation_id, task_id, file_id", "", -1),
-    WHOLE("blocks", "task_key, first, last, bytes", "task_key, first", "bytes", -1),
+    {"blocks", "task_key, first, last, bytes", "task_key, first", "bytes", -1, true, NULL,
+     "task_key, first, last, raw_lines(bytes)"},
 };
 
 static bool pg_does(struct transfer *t, const char *sql)
@@ -148,9 +151,10 @@ static bool put_in_postgres(struct transfer *t, const struct copied *c, const st
 
 /* --- a table ---------------------------------------------------------------------------------- */
 
-static void select_of(const struct copied *c, struct buf *ret)
+static void select_of(const struct copied *c, bool sqlite, struct buf *ret)
 {
-    buf_putf(ret, "SELECT %s FROM %s ORDER BY %s", c->columns, c->name, c->order);
+    const char *columns = sqlite && c->unpacked ? c->unpacked : c->columns;
+    buf_putf(ret, "SELECT %s FROM %s ORDER BY %s", columns, c->name, c->order);
     buf_putc(ret, 0);
 }
 
@@ -203,7 +207,7 @@ static bool copy_table(struct transfer *t, const struct copied *c)
     struct rows from;
     struct buf sql = {0};
     sqlite3_stmt *insert = NULL;
-    select_of(c, &sql);
+    select_of(c, !t->back, &sql);
     bool good = prepare_insert(t, c, &insert);
     if (good && rows_open(&from, t, !t->back, sql.bytes)) {
         while (good && rows_next(&from)) {
@@ -260,21 +264,24 @@ static bool compare_selects(struct transfer *t, const char *name, const char *sq
 
 static bool compare_table(struct transfer *t, const struct copied *c)
 {
-    struct buf sql = {0};
-    select_of(c, &sql);
-    bool good = compare_selects(t, c->name, sql.bytes, sql.bytes);
-    buf_done(&sql);
+    struct buf here = {0}, there = {0};
+    select_of(c, true, &here);
+    select_of(c, false, &there);
+    bool good = compare_selects(t, c->name, here.bytes, there.bytes);
+    buf_done(&here);
+    buf_done(&there);
     return good;
 }
 
 /* --- the journal, and what else a start needs ------------------------------------------------- */
 
-#define JOURNAL_HERE "SELECT bytes FROM journal ORDER BY row"
+#define JOURNAL_HERE "SELECT raw_row(bytes) FROM journal ORDER BY row"
 #define JOURNAL_THERE "SELECT bytes FROM journal ORDER BY incarnation, n"
 
 static bool copy_journal(struct transfer *t)
 {
-    static const struct copied here = {"journal", "row, bytes", "row", "bytes", -1, true, NULL};
+    static const struct copied here = {"journal", "row, bytes", "row", "bytes",
+                                       -1,        true,         NULL,  NULL};
     struct rows from;
     PGresult *r = NULL;
     sqlite3_stmt *insert = NULL;
@@ -399,6 +406,8 @@ static bool transfer_within(struct transfer *t, const struct store_pg_options *o
 {
     if (sql_conn_open(&t->sqlite, path, !t->back) < 0)
         return transfer_fails(t, path, t->sqlite.error);
+    if (sql_raw_register(t->sqlite.db) != SQLITE_OK)
+        return sqlite_fails(t, path);
     bool good = reach_server(t, o) && server_is_free(t) &&
                 sqlite_does(t, t->back ? "BEGIN IMMEDIATE" : "BEGIN") && transfer_all(t);
     if (good && t->back) /* the other side changed nothing */

@@ -80,8 +80,9 @@ static int take_entry(struct pg_scan *scan, struct journal_row row, const struct
 {
     struct journal_found *f = journal_scan_find(&scan->found, e->task_key);
     ASSERT(f);
-    if (journal_scan_take(&scan->found, f, row, e))
-        return STORE_OK;
+    enum journal_take took = journal_scan_take(&scan->found, f, row, e);
+    if (took != JOURNAL_GAP)
+        return took == JOURNAL_TAKEN ? STORE_OK : row_is_odd(scan, row.n);
     snprintf(scan->conn->error, sizeof scan->conn->error,
              "row %" PRId64 " of node %" PRId64 " in the journal: event %" PRIu64
              " of the task with key %" PRId64 " follows its event %" PRIu64,

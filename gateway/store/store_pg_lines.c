@@ -1,8 +1,23 @@
 /* Answers that are bytes: blocks, inboxes, notes, tails. */
 #include "gateway/store/block_slab.h"
 #include "gateway/store/store_pg_private.h"
+#include "proto/line_pack.h"
 
 typedef struct block *(*block_maker)(int64_t task_key, uint64_t first, uint64_t last, size_t len);
+
+/* Lines stand as they are, because older gateways of the cluster read them; those of a later one
+ * may be packed. */
+static size_t lines_size(struct str bytes)
+{
+    size_t size;
+    return line_pack_size(bytes, &size) ? size : bytes.n;
+}
+
+static void unpack_lines(struct block *b, struct str bytes)
+{
+    if (!line_unpack(bytes, b->bytes, b->len))
+        memset(b->bytes, 0, b->len); /* core checks lines, and finds none */
+}
 
 /* Rows of first, last, bytes. */
 static int list_bytes(struct pg_call *c, const struct query *q, block_maker make,
@@ -17,18 +32,21 @@ static int list_bytes(struct pg_call *c, const struct query *q, block_maker make
     for (int i = 0; status == STORE_OK && i < PQntuples(r); i++) {
         struct str line = pg_col(r, i, 2);
         bool is_last_asked = i + 1 == (int)pg_rows_wanted(q);
-        if (is_last_asked || !query_has_room(q, ret->n_blocks, bytes, line.n)) {
+        size_t size = q->kind == QUERY_BLOCKS ? lines_size(line) : line.n;
+        if (is_last_asked || !query_has_room(q, ret->n_blocks, bytes, size)) {
             ret->more = true;
             break;
         }
-        bytes += line.n;
+        bytes += size;
         struct block *b =
-            make(q->task_key, (uint64_t)pg_col_int(r, i, 0), (uint64_t)pg_col_int(r, i, 1), line.n);
+            make(q->task_key, (uint64_t)pg_col_int(r, i, 0), (uint64_t)pg_col_int(r, i, 1), size);
         if (!b) {
             status = STORE_IO;
             break;
         }
-        if (line.n)
+        if (q->kind == QUERY_BLOCKS)
+            unpack_lines(b, line);
+        else if (line.n)
             memcpy(b->bytes, line.p, line.n);
         answer_add_block(ret, b);
     }

@@ -276,6 +276,7 @@ static void sqlite_close(void *store)
         uv_thread_join(&s->thread);
     sql_conn_close(&s->checkpointer);
     sqlite_journal_close(&s->journal);
+    buf_done(&s->packed);
     sql_conn_close(&s->writer); /* the last one: copies the rest of the WAL and removes it */
     store_lock_release(&s->held);
     uv_cond_destroy(&s->wake);
@@ -355,6 +356,7 @@ static void sqlite_reader_close(void *reader)
     if (!r)
         return;
     tails_done(&r->tails);
+    buf_done(&r->packed);
     sql_conn_close(&r->conn);
     sql_ahead_done(&r->ahead);
     free(r);

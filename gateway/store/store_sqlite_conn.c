@@ -64,7 +64,8 @@
 #define ENDED                                   \
     BRIEF                                       \
     ", CASE WHEN t.first > t.head THEN 0 ELSE " \
-    "(SELECT coalesce(sum(length(b.bytes)), 0) FROM blocks b WHERE b.task_key = t.task_key) END"
+    "(SELECT coalesce(sum(" SQL_BLOCK_SIZE      \
+    "), 0) FROM blocks b WHERE b.task_key = t.task_key) END"
 #define LIVE                                                                      \
     FULL ", coalesce((SELECT b.last FROM blocks b WHERE b.task_key = t.task_key " \
          "ORDER BY b.first DESC LIMIT 1), 0), x.context, x.crc, m.mark, m.crc"
@@ -118,8 +119,8 @@ static const char *const sql[STMT_COUNT] = {
         ") = (row_crc(:task_key" STATE_VALUES ")" STATE_VALUES ", row_crc(:task_key" LONG_VALUES
         ")" LONG_VALUES ") WHERE task_key = :task_key",
     [STMT_TASK_EXISTS] = "SELECT 1 FROM tasks WHERE task_key = ?",
-    [STMT_BLOCK_NEW] =
-        "INSERT INTO blocks (task_key, first, last, bytes, crc) VALUES (" SUMMED("?1,?2,?3,?4") ")",
+    [STMT_BLOCK_NEW] = "INSERT INTO blocks (task_key, first, last, bytes, crc) VALUES (" SUMMED(
+        "?1,?2,?3,?4") " | (?5 << 32))",
     [STMT_CONVERSATION_ENSURE] =
         "INSERT INTO conversations (owner, conversation_id, updated_at, crc) "
         "VALUES (?1,?2,?3, row_crc(?1,?2,NULL,NULL,?3,0,0,NULL,NULL,0)) ON CONFLICT DO NOTHING",
@@ -295,7 +296,7 @@ static const char *const sql[STMT_COUNT] = {
     [STMT_GARBAGE_BLOCKS] =
         "DELETE FROM blocks WHERE task_key = ?1 AND first <= coalesce((SELECT first FROM blocks "
         "WHERE task_key = ?1 ORDER BY first LIMIT 1 OFFSET ?2 - 1), 9223372036854775807) "
-        "RETURNING length(bytes)",
+        "RETURNING " SQL_BLOCK_SIZE,
     [STMT_GARBAGE_INPUT] = "DELETE FROM inputs WHERE task_key = ?",
     [STMT_GARBAGE_INBOX] = "DELETE FROM inbox WHERE task_key = ?",
     [STMT_GARBAGE_DONE] = "DELETE FROM garbage WHERE task_key = ?",
@@ -362,7 +363,8 @@ static const char *const sql[STMT_COUNT] = {
         "ORDER BY message_id DESC",
     /* Removed events disappear at once, even while their blocks wait to be collected. */
     [STMT_ASK_BLOCKS] =
-        "SELECT rowid, first, last, length(bytes), crc FROM blocks WHERE task_key = ?1 AND last > ?2 AND first >= "
+        "SELECT rowid, first, last, " SQL_BLOCK_SIZE
+        ", crc FROM blocks WHERE task_key = ?1 AND last > ?2 AND first >= "
         "coalesce((SELECT first FROM blocks WHERE task_key = ?1 AND first <= ?2 + 1 "
         "ORDER BY first DESC LIMIT 1), 0) AND "
         "last >= (SELECT first FROM tasks WHERE task_key = ?1) ORDER BY first",

@@ -5,6 +5,7 @@
 
 #include "gateway/store/crc32c.h"
 #include "gateway/store/store_sqlite_private.h"
+#include "proto/line_pack.h"
 
 static uint32_t add(uint32_t crc, int type, uint64_t number, const void *bytes, size_t n)
 {
@@ -53,6 +54,13 @@ uint32_t sql_row_crc(const struct sql_call *c, uint32_t crc, int from, int to)
 bool sql_is_sound(const struct sql_call *c, uint32_t crc, int from, int to)
 {
     return sql_col_int(c, to + 1) == sql_row_crc(c, crc, from, to);
+}
+
+bool sql_block_is_sound(struct str bytes, size_t size, int64_t crc, uint32_t sum)
+{
+    size_t said;
+    return (uint32_t)crc == sum && line_pack_is(bytes) == sql_block_is_packed(crc) &&
+           line_pack_size(bytes, &said) && said == size;
 }
 
 int sql_conn_damaged(struct sql_conn *conn, const char *format, ...)

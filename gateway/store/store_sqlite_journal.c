@@ -43,8 +43,16 @@ static int scan_entry(struct scan *scan, int64_t row, const struct journal_entry
 {
     struct journal_found *f;
     int status = found_get(scan, e->task_key, &f);
-    if (status < 0 || journal_scan_take(&scan->found, f, (struct journal_row){0, row}, e))
+    enum journal_take took = JOURNAL_TAKEN;
+    if (status == STORE_OK)
+        took = journal_scan_take(&scan->found, f, (struct journal_row){0, row}, e);
+    if (took == JOURNAL_TAKEN)
         return status;
+    if (took == JOURNAL_DAMAGED)
+        return sql_conn_damaged(scan->conn,
+                                "row %" PRId64 ": the events %" PRIu64 " to %" PRIu64
+                                " of the task with key %" PRId64 " are not as they were written",
+                                row, e->first, e->last, e->task_key);
     return sql_conn_damaged(scan->conn,
                             "row %" PRId64 ": event %" PRIu64 " of the task with key %" PRId64
                             " follows its event %" PRIu64,

@@ -4,6 +4,7 @@
 
 #include "gateway/store/block_slab.h"
 #include "gateway/store/store_sqlite_private.h"
+#include "proto/line_pack.h"
 
 /* --- inbox, blocks ---------------------------------------------------------------------------- */
 
@@ -55,52 +56,78 @@ int sqlite_ask_notes(struct sql_reader *r, const struct query *q, struct answer 
     return list_runs(r, &c, q, ret);
 }
 
-static bool block_is_sound(const struct block *b, int64_t crc)
+static uint32_t block_sum(const struct block *b, struct str bytes)
 {
     uint32_t sum = sql_crc_int(0, b->task_key);
     sum = sql_crc_int(sql_crc_int(sum, (int64_t)b->first), (int64_t)b->last);
-    return crc == sql_crc_blob(sum, b->bytes, b->len);
+    return sql_crc_blob(sum, bytes.p, bytes.n);
 }
 
-/* Copies a block's bytes from SQLite's pages directly to their final place: as a column they would
- * be assembled elsewhere first, even for a row that has no room. */
-static int read_block(struct sql_reader *r, sqlite3_blob **blob, const struct query *q,
-                      const struct sql_call *row, struct block **ret)
+static int block_damaged(struct sql_reader *r, const struct query *q, const struct sql_call *row)
 {
-    int64_t id = sql_col_int(row, 0);
+    return sql_conn_damaged(&r->conn,
+                            "the events %" PRId64 " to %" PRId64 " of the task with key %" PRId64
+                            " are not as they were written",
+                            sql_col_int(row, 1), sql_col_int(row, 2), q->task_key);
+}
+
+static int open_blob(struct sql_reader *r, sqlite3_blob **blob, const struct query *q, int64_t id)
+{
     int rc = *blob ? sqlite3_blob_reopen(*blob, id)
                    : sqlite3_blob_open(r->conn.db, "main", "blocks", "bytes", id, 0, blob);
     if (rc == SQLITE_ERROR)
         return sql_conn_damaged(&r->conn, "a block of the task with key %" PRId64 " is not a blob",
                                 q->task_key);
+    return rc == SQLITE_OK ? STORE_OK : sql_conn_failed(&r->conn, rc);
+}
+
+/* Copies a block's bytes from SQLite's pages directly to where they are needed, the reader's room
+ * or, if they are no pack, their final place: as a column they would be assembled elsewhere first,
+ * even for a row that has no room. */
+static int fill_block(struct sql_reader *r, sqlite3_blob *blob, const struct query *q,
+                      const struct sql_call *row, struct block *b)
+{
+    int64_t crc = sql_col_int(row, 4);
+    int n = sqlite3_blob_bytes(blob);
+    bool is_packed = sql_block_is_packed(crc);
+    struct str bytes = {is_packed ? buf_reserve(&r->packed, (size_t)n) : b->bytes, (size_t)n};
+    sql_ahead_value(&r->ahead, bytes.n);
+    int rc = sqlite3_blob_read(blob, is_packed ? r->packed.bytes : b->bytes, n, 0);
+    sql_ahead_pause(&r->ahead);
     if (rc != SQLITE_OK)
         return sql_conn_failed(&r->conn, rc);
-    int n = sqlite3_blob_bytes(*blob);
-    struct block *b = block_slab_new(q->task_key, (uint64_t)sql_col_int(row, 1),
-                                     (uint64_t)sql_col_int(row, 2), (size_t)n);
-    if (!b)
-        return STORE_IO;
-    sql_ahead_value(&r->ahead, (size_t)n);
-    rc = sqlite3_blob_read(*blob, b->bytes, n, 0);
-    sql_ahead_pause(&r->ahead);
-    if (rc != SQLITE_OK) {
-        block_free(b);
-        return sql_conn_failed(&r->conn, rc);
-    }
-    if (!block_is_sound(b, sql_col_int(row, 4))) {
-        (void)sql_conn_damaged(&r->conn,
-                               "the events %" PRIu64 " to %" PRIu64 " of the task with key %" PRId64
-                               " are not as they were written",
-                               b->first, b->last, b->task_key);
-        block_free(b);
-        return STORE_CORRUPT;
-    }
+    if (!sql_block_is_sound(bytes, b->len, crc, block_sum(b, bytes)) ||
+        (is_packed && !line_unpack(bytes, b->bytes, b->len)))
+        return block_damaged(r, q, row);
     b->is_summed = true;
-    *ret = b;
     return STORE_OK;
 }
 
-/* Rows of rowid, first, last, length, checksum. */
+static int read_block(struct sql_reader *r, sqlite3_blob **blob, const struct query *q,
+                      const struct sql_call *row, struct block **ret)
+{
+    int status = open_blob(r, blob, q, sql_col_int(row, 0));
+    if (status < 0)
+        return status;
+    int64_t size = sql_col_int(row, 3);
+    int n = sqlite3_blob_bytes(*blob);
+    if (!sql_block_is_packed(sql_col_int(row, 4)))
+        size = n;
+    else if (size > LINE_PACK_MOST || n >= size)
+        return block_damaged(r, q, row);
+    struct block *b = block_slab_new(q->task_key, (uint64_t)sql_col_int(row, 1),
+                                     (uint64_t)sql_col_int(row, 2), (size_t)size);
+    if (!b)
+        return STORE_IO;
+    status = fill_block(r, *blob, q, row, b);
+    if (status < 0)
+        block_free(b);
+    else
+        *ret = b;
+    return status;
+}
+
+/* Rows of rowid, first, last, size of the lines, checksum. */
 static int list_blocks(struct sql_reader *r, struct sql_call *c, const struct query *q,
                        struct answer *ret)
 {
@@ -120,6 +147,8 @@ static int list_blocks(struct sql_reader *r, struct sql_call *c, const struct qu
             answer_add_block(ret, b);
     }
     sqlite3_blob_close(blob); /* repeats what is noted already */
+    if (r->packed.cap > PACKED_KEPT)
+        buf_done(&r->packed);
     int end = sql_end(c);
     return status < 0 ? status : end;
 }

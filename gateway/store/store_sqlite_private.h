@@ -206,10 +206,22 @@ uint32_t sql_row_crc(const struct sql_call *c, uint32_t crc, int from,
                      int to); /* of columns, both included */
 /* Whether the column after these holds their sum, which starts from crc. */
 bool sql_is_sound(const struct sql_call *c, uint32_t crc, int from, int to);
+/* A block's lines are packed, and the column has their size; or they stand as they are. */
+static inline bool sql_block_is_packed(int64_t crc)
+{
+    return crc >> 32 != 0;
+}
+/* Whether the bytes of a block may be lines of that size, packed or not, by its column crc and the
+ * sum of the columns before that. */
+bool sql_block_is_sound(struct str bytes, size_t size, int64_t crc, uint32_t sum);
 /* Notes what is damaged, and returns STORE_CORRUPT. */
 int sql_conn_damaged(struct sql_conn *conn, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 int sql_crc_register(sqlite3 *db); /* row_crc, for this connection; SQLite's code */
+
+/* For this connection, raw_lines(…) of a block's bytes, and raw_row(…) of a row of the journal: the
+ * same with lines that are not packed.  SQLite's code; in store_sqlite_raw.c. */
+int sql_raw_register(sqlite3 *db);
 
 /* --- schema ----------------------------------------------------------------------------------- */
 
@@ -237,13 +249,19 @@ _Static_assert(TASK_ROW_BYTES == 1024 && TYPE_CHAT == 0 && TYPE_NOTICE == 3,
 #define SQL_FILE_COST "(1024 + size)" /* file_record_cost */
 #define SQL_FILE \
     "owner, conversation_id, file_id, name, media_type, sha256, blob, upload, size, created_at, state"
+/* The bytes of a block's lines.  Where they are packed, their size stands above the 32 bits of the
+ * checksum: there it can be read without the pages of the bytes, also in rows of older gateways. */
+#define SQL_BLOCK_SIZE "coalesce(nullif(crc >> 32, 0), length(bytes))"
+#define SQL_BLOCK_SIZE_OF_B "coalesce(nullif(b.crc >> 32, 0), length(b.bytes))" /* of blocks b */
 /* Rows of owner, bytes: each owner's usage, in parts; reads the size of every block. */
-#define SQL_USAGE_PARTS                                                                            \
-    "SELECT t.owner AS owner, " SQL_TASK_COST " AS bytes FROM tasks t" SQL_WITH_INPUT              \
-    "WHERE t.status >= 2 UNION ALL SELECT t.owner, length(b.bytes) FROM tasks t JOIN blocks b ON " \
-    "b.task_key = t.task_key WHERE t.task_key NOT IN (SELECT task_key FROM garbage) UNION ALL "    \
-    "SELECT g.owner, length(b.bytes) FROM garbage g JOIN blocks b ON b.task_key = g.task_key "     \
-    "WHERE g.owner IS NOT NULL UNION ALL SELECT owner, " SQL_FILE_COST                             \
+#define SQL_USAGE_PARTS                                                                         \
+    "SELECT t.owner AS owner, " SQL_TASK_COST " AS bytes FROM tasks t" SQL_WITH_INPUT           \
+    "WHERE t.status >= 2 UNION ALL SELECT t.owner, " SQL_BLOCK_SIZE_OF_B                        \
+    " FROM tasks t JOIN blocks b ON "                                                           \
+    "b.task_key = t.task_key WHERE t.task_key NOT IN (SELECT task_key FROM garbage) UNION ALL " \
+    "SELECT g.owner, " SQL_BLOCK_SIZE_OF_B                                                      \
+    " FROM garbage g JOIN blocks b ON b.task_key = g.task_key "                                 \
+    "WHERE g.owner IS NOT NULL UNION ALL SELECT owner, " SQL_FILE_COST                          \
     " FROM files WHERE state < 2"
 /* The columns under a conversation's checksum, and under a message's. */
 #define SQL_CONVERSATION \
@@ -296,6 +314,8 @@ void sqlite_journal_rollback(struct sqlite_journal *j);
 /* All unsealed lines in a reader's view; ret is set only by success. */
 int sql_tails_load(struct sql_conn *conn, struct tails *ret);
 
+#define PACKED_KEPT (256u * 1024) /* room for lines that are packed; a longer line's goes again */
+
 /* --- the store -------------------------------------------------------------------------------- */
 
 enum checkpoint { CHECKPOINT_NONE, CHECKPOINT_ASKED, CHECKPOINT_READY, CHECKPOINT_STOP };
@@ -307,7 +327,8 @@ struct store_sqlite {
     struct store_start marks, new_marks; /* as committed; as in the current transaction */
     bool deletes;                        /* the current transaction deletes tasks */
     bool has_garbage;
-    char *path; /* the database's */
+    struct buf packed; /* the lines that are being written */
+    char *path;        /* the database's */
     struct store_lock held;
 
     size_t wal_limit; /* frames */
@@ -330,6 +351,7 @@ struct store_sqlite {
 struct sql_reader {
     struct sql_conn conn;
     struct sql_ahead ahead; /* the connection's */
+    struct buf packed;      /* a block's bytes, before its lines are unpacked */
     struct store_sqlite *store;
     struct tails tails; /* the last QUERY_TAILS, for its next page */
     int64_t tails_version;

@@ -1,6 +1,7 @@
 /* Batches into transactions.  The state in memory (marks, the journal's tails) follows a
  * transaction only after its COMMIT; a failure rolls both back. */
 #include "gateway/store/store_sqlite_private.h"
+#include "proto/line_pack.h"
 
 void sqlite_note_id(struct store_sqlite *s, struct str id)
 {
@@ -118,22 +119,33 @@ static int task_exists(struct store_sqlite *s, int64_t task_key)
     return status < 0 ? status : exists ? STORE_OK : STORE_NOT_FOUND;
 }
 
+/* Until the next ones. */
+static struct str packed(struct store_sqlite *s, struct str lines)
+{
+    buf_clear(&s->packed);
+    line_pack(&s->packed, lines);
+    return buf_str(&s->packed);
+}
+
 static int apply_lines(struct store_sqlite *s, const struct op *op)
 {
     ASSERT(op->first > 0 && op->last >= op->first);
     int status = task_exists(s, op->task_key);
     if (status < 0)
         return status;
-    return sqlite_journal_lines(&s->journal, op->task_key, op->first, op->last, op->bytes);
+    return sqlite_journal_lines(&s->journal, op->task_key, op->first, op->last,
+                                packed(s, op->bytes));
 }
 
 static int put_block(struct store_sqlite *s, int64_t task_key, const struct lines *block)
 {
+    struct str bytes = packed(s, block->bytes);
     struct sql_call c = sql_begin(&s->writer, STMT_BLOCK_NEW);
     sql_int(&c, task_key);
     sql_int(&c, (int64_t)block->first);
     sql_int(&c, (int64_t)block->last);
-    sql_blob(&c, block->bytes);
+    sql_blob(&c, bytes);
+    sql_int(&c, line_pack_is(bytes) ? (int64_t)block->bytes.n : 0);
     return sql_run(&c);
 }
 
@@ -399,6 +411,8 @@ int sqlite_commit(void *store, const struct batch *batch)
         s->new_marks.number = batch->number;
     s->deletes = false;
     int status = apply_all(s, batch);
+    if (s->packed.cap > PACKED_KEPT)
+        buf_done(&s->packed);
     if (status < 0) {
         store_note_error(s, &s->writer);
         sqlite_roll_back(s);

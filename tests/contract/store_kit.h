@@ -127,13 +127,18 @@ static inline void kit_free(struct fixture *f)
 /* --- batches ---------------------------------------------------------------------------------- */
 
 /* Line seq of a task, in a static buffer: of a length that depends on both.  It begins as an
- * event's. */
+ * event's, and most are whole ones, which a store may pack. */
 static inline struct str line_of(int64_t key, uint64_t seq)
 {
     static char text[512];
     int pad = (int)(((uint64_t)key * 31 + seq * 7) % 200);
-    int n = snprintf(text, sizeof text, EVENT_PREFIX "%026lld\",\"seq\":%llu,\"pad\":\"%*s\"}\n",
-                     (long long)key, (unsigned long long)seq, pad, "");
+    bool is_event = seq % 5 != 0;
+    char before[64];
+    snprintf(before, sizeof before, "\"ts\":1764500%06u,\"event\":\"token\",\"data\":{\"text",
+             (unsigned)(seq * 3 % 100000));
+    int n = snprintf(text, sizeof text, EVENT_PREFIX "%026lld\",\"seq\":%llu,%s\":\"%*s\"%s}\n",
+                     (long long)key, (unsigned long long)seq, is_event ? before : "\"pad", pad, "",
+                     is_event ? "}" : "");
     return (struct str){text, (size_t)n};
 }
 

@@ -10,7 +10,7 @@
 
 #define FRAME_BYTES (24 + 4096)
 #define LINES 4000            /* of a task, about 900 KB: some hundred frames */
-#define MORE_THAN_CACHE 45000 /* about 10 MB; SQLite's cache has 8 MiB */
+#define MORE_THAN_CACHE 90000 /* about 10 MB, packed; SQLite's cache has 8 MiB */
 
 /* --- the disk --------------------------------------------------------------------------------- */
 

@@ -3,7 +3,9 @@
 #include "tests/contract/store_kit.h"
 
 #ifdef HOLDFAST_POSTGRES
+#include "gateway/store/journal_entry.h"
 #include "gateway/store/store_pg_private.h"
+#include "proto/line_pack.h"
 
 #define LEASE_S 1
 
@@ -157,6 +159,47 @@ static void test_own_journal_is_inherited(void **state)
     batch_free(g.batch);
     g.ops->reader_close(g.reader);
     store_pg_ops.close(again);
+}
+
+/* Into the rows of the table that the condition names. */
+static void put_bytes(const char *table, const char *where, struct str bytes)
+{
+    struct buf sql = {0};
+    buf_putf(&sql, "UPDATE %s SET bytes = '\\x", table);
+    for (size_t i = 0; i < bytes.n; i++)
+        buf_putf(&sql, "%02x", (unsigned char)bytes.p[i]);
+    buf_putf(&sql, "' WHERE %s", where);
+    pg_kit_sql(sql.bytes);
+    buf_done(&sql);
+}
+
+/* This one writes none, because older gateways of the cluster would not understand them. */
+static void test_packed_lines_of_a_later_gateway_are_read(void **state)
+{
+    struct fixture *f = *state;
+    struct query q = {.kind = QUERY_BLOCKS, .task_key = 7};
+    struct buf lines = {0}, packed = {0}, row = {0};
+    put_two(f);
+    put_seal(f, 7, 1, 6);
+    put_lines(f, 7, 7, 30);
+    commit(f);
+    lines_of(&lines, 7, 1, 6);
+    line_pack(&packed, buf_str(&lines));
+    assert_true(line_pack_is(buf_str(&packed)));
+    put_bytes("blocks", "task_key = 7", buf_str(&packed));
+    assert_lines(ask(f, q), 0, 7, 1, 6);
+    put_bytes("blocks", "task_key = 7", (struct str){packed.bytes, packed.len / 2});
+    assert_int_equal(ask(f, q)->n_blocks, 1);
+    assert_int_equal(f->answer.blocks[0]->bytes[0], 0); /* no lines, as core finds */
+    lines_of(&lines, 7, 7, 30);
+    buf_clear(&packed);
+    line_pack(&packed, buf_str(&lines));
+    journal_entry_put(&row, &(struct journal_entry){7, 7, 30, buf_str(&packed)});
+    put_bytes("journal", "n = (SELECT max(n) FROM journal)", buf_str(&row));
+    assert_lines(ask(f, about(QUERY_TAILS, NULL, NULL)), 0, 7, 7, 30);
+    buf_done(&lines);
+    buf_done(&packed);
+    buf_done(&row);
 }
 
 /* A rescue that stopped behind its first piece: one task is sealed, the other is not. */
@@ -521,6 +564,7 @@ int main(void)
         TEST(test_what_a_dead_node_left_is_sealed),
         TEST(test_rescue_goes_on_where_another_one_stopped),
         TEST(test_own_journal_is_inherited),
+        TEST(test_packed_lines_of_a_later_gateway_are_read),
         TEST(test_node_knows_which_slots_it_had),
         TEST(test_node_is_back_before_its_rescue),
         TEST(test_node_is_back_within_its_rescue),

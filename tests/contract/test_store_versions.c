@@ -43,6 +43,8 @@ static void write_old_sums(sqlite3 *db, int version)
         int first, last;
         const char *sql;
     } sums[] = {
+        {6, 12, "UPDATE blocks SET crc = row_crc(task_key, first, last, bytes)"},
+        {6, 12, "UPDATE journal SET crc = row_crc(row, bytes)"},
         {6, 6,
          "UPDATE conversations SET crc = row_crc(owner, conversation_id, title, agent, "
          "updated_at, notices)"},
@@ -80,6 +82,7 @@ static void write_old(const char *old_path, const char *new_path, int version)
     char *tables[32], *columns = NULL;
     assert_int_equal(sqlite3_open(old_path, &db), SQLITE_OK);
     assert_int_equal(sql_crc_register(db), SQLITE_OK);
+    assert_int_equal(sql_raw_register(db), SQLITE_OK);
     for (int i = 0; i < version; i++)
         run(db, schema_scripts[i]);
     buf_putf(&sql, "ATTACH '%s' AS new", new_path);
@@ -96,6 +99,10 @@ static void write_old(const char *old_path, const char *new_path, int version)
         buf_putf(&sql, "INSERT INTO main.%s (%s) SELECT %s FROM new.%s", tables[i], columns,
                  columns, tables[i]);
         run(db, sql.bytes);
+        if (strcmp(tables[i], "blocks") == 0)
+            run(db, "UPDATE blocks SET bytes = raw_lines(bytes)");
+        if (strcmp(tables[i], "journal") == 0)
+            run(db, "UPDATE journal SET bytes = raw_row(bytes)");
         free(columns);
         free(tables[i]);
     }

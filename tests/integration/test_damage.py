@@ -10,14 +10,15 @@ from gateway import WAIT_S, Gateway, wait_until
 from holdfast import Client
 
 HALF = {"flood": 36, "bytes": 400}  # more than a tail may have, little enough for one block with what comes last
-REPLACED = "UPDATE blocks SET bytes = CAST(replace(CAST(bytes AS TEXT), '{}', '{}') AS BLOB) WHERE rowid = ?"
+REPLACED = "UPDATE blocks SET bytes = CAST(replace(CAST(unpacked(bytes) AS TEXT), '{}', '{}') AS BLOB) WHERE rowid = ?"
 CHANGES = {
     "missing": "DELETE FROM blocks WHERE rowid = ?",
     "empty": "UPDATE blocks SET bytes = x'' WHERE rowid = ?",
     "cut_short": "UPDATE blocks SET bytes = substr(bytes, 1, length(bytes) - 700) WHERE rowid = ?",
     "zeros": "UPDATE blocks SET bytes = zeroblob(length(bytes)) WHERE rowid = ?",
-    "last_newline": "UPDATE blocks SET bytes = substr(bytes, 1, length(bytes) - 1) WHERE rowid = ?",
-    "first_line": "UPDATE blocks SET bytes = substr(bytes, instr(bytes, x'0a') + 1) WHERE rowid = ?",
+    "cut_by_one": "UPDATE blocks SET bytes = substr(bytes, 1, length(bytes) - 1) WHERE rowid = ?",
+    "last_newline": "UPDATE blocks SET bytes = substr(unpacked(bytes), 1, length(unpacked(bytes)) - 1) WHERE rowid = ?",
+    "first_line": "UPDATE blocks SET bytes = substr(unpacked(bytes), instr(unpacked(bytes), x'0a') + 1) WHERE rowid = ?",
     "other_seqs": REPLACED.format('"seq":7', '"seq":5'),
     "other_task": REPLACED.format('"task_id":"0', '"task_id":"1'),
     "last_too_far": "UPDATE blocks SET last = last + 1 WHERE rowid = ?",
@@ -132,7 +133,7 @@ def test_damage_of_a_task_that_ran_ends_it_all_the_same():  # F35
 
 @pytest.mark.parametrize("sql", [
     "UPDATE journal SET bytes = substr(bytes, 1, length(bytes) - 3)",
-    "UPDATE journal SET bytes = CAST(replace(CAST(bytes AS BLOB), x'0a', x'20') AS BLOB)",
+    "UPDATE journal SET bytes = CAST(replace(CAST(raw_row(bytes) AS BLOB), x'0a', x'20') AS BLOB)",
     "DELETE FROM journal WHERE row = (SELECT min(row) + 1 FROM journal)",
     "DELETE FROM journal WHERE row > (SELECT min(row) FROM journal)",
 ], ids=["cut_short", "no_lines", "a_row_is_missing", "all_but_the_first_are_missing"])
@@ -271,9 +272,12 @@ def test_damaged_file_is_told_and_what_is_whole_is_served():  # F35
             task, events = client.finish({"flood": 3000, "bytes": 900})
             small, _ = client.finish("small")
         database.seal(gateway)
+        with database.opened(gateway) as db:
+            block, = db.execute("SELECT bytes FROM blocks WHERE task_key = ? AND first <= 1500 AND last >= 1500",
+                                (database.key_of(db, task),)).fetchone()
         path = gateway.data / "holdfast.db"
         data = bytearray(path.read_bytes())
-        at = data.index(b'"seq":1500,')
+        at = data.index(block[:60])
         at -= at % 4096
         data[at - 40960 : at] = os.urandom(40960)
         path.write_bytes(data)

@@ -51,6 +51,7 @@ def data(stopped, tmp_path):
 
 def change(data, *statements, raw=False):
     with sqlite3.connect(data / "holdfast.db") as db:
+        database.unpack_in(db)
         if not raw:
             database.sum_what_changes(db)
         for statement in statements:
@@ -144,7 +145,8 @@ def test_row_that_is_not_as_it_was_written_is_named(data, statement, named, full
 
 
 def test_lines_are_read_with_full(data):
-    change(data, "UPDATE blocks SET bytes = CAST(replace(CAST(bytes AS TEXT), '\"seq\":3,', '\"seq\":4,') AS BLOB) WHERE first = 1")
+    change(data, "UPDATE blocks SET bytes = CAST(replace(CAST(unpacked(bytes) AS TEXT), '\"seq\":3,', '\"seq\":4,') AS BLOB) "
+                 "WHERE first = 1")
     assert doctor(data)[0] == 0
     assert any("has the number 4" in line for line in doctor(data, "--full")[1])
     change(data, "UPDATE blocks SET bytes = 'x' WHERE first = 1")

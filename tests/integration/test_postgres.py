@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import signal
+import sqlite3
 import tempfile
 import time
 
@@ -330,6 +331,9 @@ def test_import_brings_a_data_directory_over_and_back(postgresql, folder):
         assert done.returncode == 0 and f"{len(given)} files of " in done.stdout, done.stdout
         again = run("import", *files, str(one.data))
         assert again.returncode == 1 and "take an empty database" in again.stdout
+        with contextlib.closing(sqlite3.connect(one.data / "holdfast.db")) as db:  # packed here, as they are there
+            assert db.execute("SELECT count(*) FROM blocks WHERE substr(bytes, 1, 1) = x'01'").fetchone()[0] > 0
+        assert server.sql("SELECT count(*) FROM blocks WHERE get_byte(bytes, 0) <> 123", "import") == "0"
         with two:
             assert seen(two, tasks) == before
             assert have_files(two, token(two), given)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import database
+import line_pack
 from gateway import Gateway
 from holdfast import Client, ids
 from test_owner import VERBS
@@ -26,7 +27,7 @@ def seeded():
             key = database.key_of(db, task)
             for first, last, data in db.execute("SELECT first, last, bytes FROM blocks WHERE task_key = ?",
                                                 (key,)).fetchall():
-                lines = bytes(data).decode()
+                lines = line_pack.unpacked(data).decode()
                 for seq in range(6, 0, -1):
                     lines = lines.replace(f'"seq":{seq},', f'"seq":{TOP - 6 + seq},')
                 db.execute("UPDATE blocks SET first = ?, last = ?, bytes = ? WHERE task_key = ? AND first = ?",

@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+import line_pack
 from gateway import on_server
 
 UNSEALED = """SELECT 1 FROM tasks t WHERE head >= first
@@ -72,20 +73,33 @@ def row_crc(*cells):
     return crc32c(b"".join(parts))
 
 
+def block_crc(*cells):
+    """The checksum of the cells, and above its bits the size of lines that are packed."""
+    return row_crc(*cells) | line_pack.size_of(cells[-1] or b"") << 32
+
+
 def sum_what_changes(database):
     """Rows that this connection writes get the checksum that the gateway would have given them, so that they do not count as
     damaged."""
     database.create_function("row_crc", -1, row_crc, deterministic=True)
+    database.create_function("block_crc", -1, block_crc, deterministic=True)
     for table, columns in SUMMED.items():
         key = columns if table in ("marks", "conversations", "request_keys", "inbox", "usage", "revocations", "files",
                                      "file_uses") else "rowid"
+        crc = "block_crc" if table == "blocks" else "row_crc"
         same = " AND ".join(f"{column} IS new.{column}" for column in key.split(", "))
         for event in ("INSERT", "UPDATE"):
             database.execute(f"CREATE TEMP TRIGGER {table}_{event} AFTER {event} ON main.{table} BEGIN "
-                             f"UPDATE {table} SET crc = row_crc({columns}) WHERE {same}; END")
+                             f"UPDATE {table} SET crc = {crc}({columns}) WHERE {same}; END")
     sums = ", ".join(f"{crc} = row_crc({columns})" for crc, columns in TASK_SUMS.items())
     database.execute("CREATE TEMP TRIGGER tasks_update AFTER UPDATE ON main.tasks BEGIN "
                      f"UPDATE tasks SET {sums} WHERE task_key = new.task_key; END")
+
+
+def unpack_in(database):
+    """SQL may call unpacked(bytes) of a block, and raw_row(bytes) of the journal: what older gateways wrote."""
+    database.create_function("unpacked", 1, line_pack.unpacked, deterministic=True)
+    database.create_function("raw_row", 1, line_pack.raw_row, deterministic=True)
 
 
 @contextlib.contextmanager
@@ -96,6 +110,7 @@ def opened(gateway, raw=False):
         pytest.skip("it looks at SQLite's rows, and the store is on PostgreSQL")
     assert gateway.process is None, "it is running"
     database = sqlite3.connect(gateway.data / "holdfast.db")
+    unpack_in(database)
     try:
         with database:
             if not raw:
