@@ -78,8 +78,10 @@ test("it shows who is connected and what runs, and its buttons are orders", asyn
   const ann = await guest(gateway, "c-ann");
   const bob = await guest(gateway, "c-bob");
   const task = rowOf(page, "tasks", ann.task.task_id);
-  await task.waitFor();
-  await rowOf(page, "connections", ann.owner).waitFor();
+  for (const each of [ann, bob]) {
+    await rowOf(page, "tasks", each.task.task_id).waitFor();
+    await rowOf(page, "connections", each.owner).waitFor();
+  }
   const names = await page.locator("#board tbody button").evaluateAll((all) => all.map((each) => each.getAttribute("aria-label")));
   assert.equal(new Set(names).size, names.length, `each button is named by its row: ${names}`);
   for (const { task, owner } of [ann, bob]) assert.ok(names.includes(`Cancel ${task.task_id} of ${owner}`), names.join());

@@ -333,7 +333,7 @@ def test_import_brings_a_data_directory_over_and_back(postgresql, folder):
         assert again.returncode == 1 and "take an empty database" in again.stdout
         with contextlib.closing(sqlite3.connect(one.data / "holdfast.db")) as db:  # packed here, as they are there
             assert db.execute("SELECT count(*) FROM blocks WHERE substr(bytes, 1, 1) = x'01'").fetchone()[0] > 0
-        assert server.sql("SELECT count(*) FROM blocks WHERE get_byte(bytes, 0) <> 123", "import") == "0"
+        assert postgresql.sql("SELECT count(*) FROM blocks WHERE get_byte(bytes, 0) <> 123", "import") == "0"
         with two:
             assert seen(two, tasks) == before
             assert have_files(two, token(two), given)
