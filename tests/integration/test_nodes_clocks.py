@@ -13,7 +13,7 @@ import postgres
 import tokens
 from gateway import SANITIZE, wait_until
 from holdfast import ids
-from test_nodes import at_home, client_of, cluster, server, whole  # noqa: F401 (fixtures too)
+from test_nodes import at_home, client_of, cluster, whole  # noqa: F401 (fixtures too)
 
 LIBRARY = next(iter(glob.glob("/usr/lib/*/faketime/libfaketime.so.1")), "")
 HOUR_MS = 3_600_000

@@ -11,7 +11,7 @@ import tokens
 from gateway import LATE_S, free_port, run, script_agent, wait_until
 from holdfast import TERMINAL, Client, Closed, Refused, ids, new_id
 from relay import Relay
-from test_nodes import at_home, client_of, cluster, server, whole  # noqa: F401 (fixtures too)
+from test_nodes import at_home, client_of, cluster, whole  # noqa: F401 (fixtures too)
 
 
 def order(gateway, *words):
@@ -35,10 +35,10 @@ def ask_until_started(cluster, owner, key):
 
 
 @pytest.mark.parametrize("answer", [b"COMMIT\0", None], ids=["committed", "not sent"])
-def test_release_whose_outcome_is_not_known(server, cluster, answer):
+def test_release_whose_outcome_is_not_known(postgresql, cluster, answer):
     """It is asked again, and whoever has the slots then serves them, alone."""
     cluster.lease_s = nodes.LONG_LEASE_S
-    with Relay(server.socket) as wire:
+    with Relay(postgresql.socket) as wire:
         one = cluster.new("one", wire=wire).start()
         cluster.settled(1)
         owners, key = [f"u{i}" for i in range(6)], new_id("k")
@@ -119,11 +119,11 @@ def test_cancel_whose_ok_is_lost_is_asked_again_at_the_next_home(cluster):
 # ------------------------------------------------------------------ a home that is cut off
 
 
-def test_revoked_while_the_home_is_cut_off(server, cluster):
+def test_revoked_while_the_home_is_cut_off(postgresql, cluster):
     """The order is answered by a home alone; the old one is silent before the new one can carry it out, and then nobody
     is let in, anywhere."""
     port = free_port()
-    with Relay(server.socket) as store, Relay(nodes.Address(port)) as link:
+    with Relay(postgresql.socket) as store, Relay(nodes.Address(port)) as link:
         one = cluster.new("one", {"listen": f"127.0.0.1:{port}", "advertise": f"127.0.0.1:{link.port}"}, wire=store)
         one.start()
         two, three = (cluster.new(name, {"listen": "127.0.0.1:0"}).start() for name in ("two", "three"))
@@ -166,7 +166,7 @@ def test_revoked_while_the_home_is_cut_off(server, cluster):
 
 
 @pytest.mark.parametrize("is_back", [False, True], ids=["gone", "back"])
-def test_joined_served_and_died_with_the_server(server, cluster, is_back):
+def test_joined_served_and_died_with_the_server(postgresql, cluster, is_back):
     """All that it said is there, what ran ends once, and its slots have a home."""
     cluster.start("one", "two")
     begun = time.monotonic()
@@ -179,10 +179,10 @@ def test_joined_served_and_died_with_the_server(server, cluster, is_back):
         task = client.chat({"token": "part"}, {"hang": 1}, conversation="c")
         client.event(task, "token")
         seen = client.events_since(task)
-        server.kill()
+        postgresql.kill()
         three.kill()
     print(f"joined, served and died in {time.monotonic() - begun:.1f} s")
-    server.start()
+    postgresql.start()
     if is_back:
         three.start()
     cluster.settled(3 if is_back else 2)
