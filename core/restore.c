@@ -141,6 +141,7 @@ static void on_late_committed(struct waiter *w, int status)
         slots_less(&r->hub->unrepaired, &r->opening);
         open_slots(r, &r->opening);
         begin_runs(r, &r->opening);
+        retention_begin(&r->hub->retention);
         r->ready(r->arg, REPAIRED_MORE);
     }
     r->opening = (struct slots){0};
