@@ -43,7 +43,8 @@ struct restore {
     int failed; /* the first status of a task that cannot be read, and ends the repair */
     int why;    /* the first status of those that only shut their slots */
     struct slots shut, damaged; /* the latter for good */
-    struct task **refused;      /* tasks that the store refuses to tell of, for now */
+    /* Tasks that the store refuses to tell of, for now; in each slot, and in all. */
+    uint32_t refused_in[N_SLOTS];
     size_t n_refused_tasks;
     struct slots late, opening; /* slots whose last such task was read, and of these those whose
                                  * repair is being committed */
@@ -71,7 +72,6 @@ static void restore_free(struct restore *r)
         r->tasks[i]->refs--;
     free(r->tails);
     free(r->tasks);
-    free(r->refused);
     free(r->bare);
     free(r->revoked);
     free(r);
@@ -141,6 +141,7 @@ static void on_late_committed(struct waiter *w, int status)
         slots_less(&r->hub->unrepaired, &r->opening);
         open_slots(r, &r->opening);
         begin_runs(r, &r->opening);
+        retention_begin(&r->hub->retention);
         r->ready(r->arg, REPAIRED_MORE);
     }
     r->opening = (struct slots){0};
@@ -161,20 +162,14 @@ static void go_on_late(struct restore *r)
     }
 }
 
-static bool has_refused(const struct restore *r, unsigned slot)
-{
-    for (size_t i = 0; i < r->n_refused_tasks; i++)
-        if (task_slot(r->refused[i]) == slot)
-            return true;
-    return false;
-}
-
-static void on_read_late(struct restore *r, struct task *t, int status)
+static void on_read_late(struct restore *r, const struct task *t, int status)
 {
     unsigned slot = task_slot(t);
+    r->n_refused_tasks--;
+    r->refused_in[slot]--;
     if (status < 0)
         slots_add(&r->damaged, slot);
-    if (!slots_has(&r->damaged, slot) && !has_refused(r, slot)) {
+    if (!slots_has(&r->damaged, slot) && r->refused_in[slot] == 0) {
         if (r->opened)
             slots_add(&r->late, slot);
         else
@@ -282,19 +277,7 @@ static struct block *take_tail(struct restore *r, int64_t key)
     return b;
 }
 
-/* True: it waited, and does no more. */
-static bool take_refused(struct restore *r, const struct task *t)
-{
-    for (size_t i = 0; i < r->n_refused_tasks; i++) {
-        if (r->refused[i] == t) {
-            r->refused[i] = r->refused[--r->n_refused_tasks];
-            return true;
-        }
-    }
-    return false;
-}
-
-static void shut_slot(struct restore *r, struct task *t, int status)
+static void shut_slot(struct restore *r, const struct task *t, int status)
 {
     unsigned slot = task_slot(t);
     r->why = r->why ? r->why : status;
@@ -303,14 +286,14 @@ static void shut_slot(struct restore *r, struct task *t, int status)
         slots_add(&r->damaged, slot);
         return;
     }
-    r->refused = xrealloc(r->refused, (r->n_refused_tasks + 1) * sizeof(struct task *));
-    r->refused[r->n_refused_tasks++] = t;
+    r->n_refused_tasks++;
+    r->refused_in[slot]++;
 }
 
-static void on_task_read(void *arg, struct task *t, int status)
+static void on_task_read(void *arg, struct task *t, int status, bool late)
 {
     struct restore *r = arg;
-    if (take_refused(r, t)) {
+    if (late) {
         on_read_late(r, t, status);
         return;
     }
@@ -564,7 +547,10 @@ static void restore_begin(struct hub *h, const struct slots *slots, const struct
                           void (*ready)(void *arg, int status), void *arg)
 {
     struct restore *r = xcalloc(sizeof *r);
-    *r = (struct restore){.hub = h, .slots = *slots, .ready = ready, .arg = arg};
+    r->hub = h;
+    r->slots = *slots;
+    r->ready = ready;
+    r->arg = arg;
     slots_less(&h->open, slots);
     slots_less(&h->unrepaired, slots);
     slots_less(&h->own, slots); /* those that were left, and come again, are others' by then */

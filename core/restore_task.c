@@ -20,7 +20,7 @@ struct reading {
     const int *failed;
     struct query query; /* the last one that was put */
     store_query_fn answered;
-    uint64_t n_refusals; /* in a row of all that were put */
+    uint64_t n_refusals; /* of all that were put */
     restore_fn done;
     void *arg;
 };
@@ -109,12 +109,13 @@ static void reading_finish(struct reading *d, int status)
     restore_fn done = d->done;
     struct task *t = d->task;
     void *arg = d->arg;
+    bool late = d->n_refusals > 0;
     if (status == 0 && !*d->failed && !conclude(d))
         status = STORE_CORRUPT;
     drop_notes(d);
     block_free(d->tail);
     free(d);
-    done(arg, t, status);
+    done(arg, t, status, late);
 }
 
 /* A refusal is told once; the question is put until it is answered, or the hub is closed. */
@@ -129,7 +130,7 @@ static void reading_answered(void *arg, int status, struct answer *answer)
     msec_t wait = backoff_ms(++d->n_refusals, REFUSED_FIRST_MS, REFUSED_MOST_MS);
     query_retry_in(h, wait, &d->query, reading_answered, d);
     if (d->n_refusals == 1)
-        d->done(d->arg, d->task, STORE_REFUSED);
+        d->done(d->arg, d->task, STORE_REFUSED, false);
 }
 
 static void put_query(struct reading *d, struct query query, store_query_fn answered)

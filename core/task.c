@@ -494,9 +494,10 @@ static void set_outcome(struct task *t, enum task_status status, enum task_error
     str_free(&o->error_message);
     o->error = error;
     o->error_message = str_own(message);
-    if (!o->output.p) /* there already, when it ends anew because its end was lost */
+    if (!o->output.p) { /* there already, when it ends anew because its end was lost */
         o->output = said_take_output(said);
-    o->output_truncated = joined && said->tokens_cut;
+        o->output_truncated = joined && said->tokens_cut;
+    }
     o->completed_at = t->hub->clock.wall_ms;
     struct live_state *staged = &t->work->staged;
     free(staged->waiting_for);

@@ -191,8 +191,8 @@ void task_review_questions(struct task *t);
 /* Reads a task that was adopted, with its tail (taken; NULL: none), and lets it go on or end; done
  * comes once, maybe from inside.  *failed not 0: another one could not be read, and this one is
  * left as it is.  STORE_CORRUPT: its tail ends before its head.  STORE_REFUSED, of a store that
- * several share: the store refuses a question for now, and done will come once more. */
-typedef void (*restore_fn)(void *arg, struct task *t, int status);
+ * several share: the store refuses a question for now, and done will come once more, late. */
+typedef void (*restore_fn)(void *arg, struct task *t, int status, bool late);
 void restore_task(struct task *t, struct block *tail, bool bare, const int *failed, restore_fn done,
                   void *arg);
 

@@ -150,8 +150,10 @@ static void report_store(struct server *s)
 /* Once for each batch, which is put again and again. */
 static void report_refusal(struct server *s)
 {
+    const struct batch *batch = s->hub.journal.flying;
     struct refusal refusal;
-    if (!s->hub.journal.failing || !refusal_find(&s->hub, &refusal) || refusal.batch == s->refused)
+    if (!s->hub.journal.failing || !batch || batch->number == s->refused ||
+        !refusal_find(&s->hub, &refusal))
         return;
     s->refused = refusal.batch;
     log_event(LEVEL_ERROR, "store", "refuses", LOG_TEXT("op", refusal.op),

@@ -83,8 +83,9 @@ void chat_path_complete(struct str begun, void (*add)(void *arg, struct str path
     struct buf folder = {0}, word = {0};
     struct dirent **found = NULL;
     size_t kept = (size_t)(name - typed);
-    put_home(&rest, &folder);
-    if (kept > 0 && name > rest)
+    if (kept > 0)
+        put_home(&rest, &folder);
+    if (name > rest)
         buf_put(&folder, rest, (size_t)(name - rest));
     int n = scandir(folder.len ? folder.bytes : ".", &found, NULL, alphasort);
     for (int i = 0; i < n; i++) {

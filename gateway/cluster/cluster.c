@@ -103,6 +103,7 @@ static void cluster_on_restored(void *arg, int status)
     if (status == REPAIRED_MORE) {
         repairs_take_open(&c->repairs, &c->hub->open);
         tell_repaired(c);
+        tell_opened(c, 0);
         cluster_tell(c);
         return;
     }

@@ -204,7 +204,7 @@ def test_file_that_cannot_be_attached_gives_the_question_back(chat, tmp_path):
 
 
 def test_tab_completes_paths(chat, tmp_path):
-    for name in ("report one.txt", "report two.txt", "röst.md", ".hidden", "bad\x1bname"):
+    for name in ("report one.txt", "report two.txt", "röst.md", ".hidden", "bad\x1bname", "~tilde"):
         file_of(tmp_path, name)
     (tmp_path / "folder").mkdir()
     file_of(tmp_path / "folder", "within")
@@ -224,6 +224,8 @@ def test_tab_completes_paths(chat, tmp_path):
     talk.until_lines("> /attach ~/.hidden")
     talk.type("\x15/attach ~/b\tx")
     talk.until_lines("> /attach ~/bx")
+    talk.type("\x15/attach ~\tx")
+    talk.until_lines("> /attach ~x")
     talk.type("\x15/save 1 ~/rö\t")
     talk.until_lines("> /save 1 ~/röst.md")
     talk.type("\x15/attach ~/re\to\t\n")

@@ -5,6 +5,7 @@ import contextlib
 
 import pytest
 
+import model_server as m
 import nodes
 import postgres
 import tokens
@@ -161,3 +162,27 @@ def test_reads_that_the_server_refuses_are_put_again(cluster):
     events = served(two, lost, task)
     assert text_of(events) == "half" and events[-1]["event"] == "task.failed"
     wait_until(lambda: unrepaired(two) == 0, "all slots")
+
+
+def test_a_slot_that_opens_late_has_what_was_to_be_told(postgresql):
+    """By then the others' rows of the outbox have been read; the notes of its task alone are refused."""
+    receiver = m.ModelServer("127.0.0.2")
+    receiver.script = [[m.head(status=503, Content_Length=0), m.CLOSE]]
+    cluster = nodes.Nodes(postgresql, "opens_late", store={"retry_s": 1}, config={"webhook_allow": ["127.0.0.2"]})
+    with contextlib.closing(receiver), contextlib.closing(cluster):
+        one, two = cluster.start("one", "two")
+        lost = cluster.owners_at("one", 1, "lost")[0]
+        task = begin(one, lost)
+        with client_of(one, lost) as client:
+            client.finish({"token": "told"}, webhook={"url": receiver.url})
+        wait_until(lambda: receiver.requests, "a message that is not taken")
+        cluster.sql("UPDATE tasks SET cancel_requested_at = created_at "
+                    f"WHERE task_id = convert_to('{task['task_id']}', 'UTF8'); ALTER TABLE notes RENAME TO elsewhere")
+        one.kill()
+        assert "the store refuses it" in two.logged("event=cannot_repair")
+        wait_until(lambda: unrepaired(two) == 1, "one slot that is shut")
+        receiver.script = [[m.head(status=204, Content_Length=0), m.CLOSE]]
+        before = len(receiver.requests)
+        cluster.sql("ALTER TABLE elsewhere RENAME TO notes")
+        assert "unrepaired=0" in two.logged("event=slots_repaired")
+        wait_until(lambda: len(receiver.requests) > before, "the message")

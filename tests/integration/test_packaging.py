@@ -248,3 +248,22 @@ def test_compose_file_gives_it_time_and_a_place():
     assert (ROOT / "docker" / "config.json").exists() and volumes["./config.json"] == CONFIG
     assert service["ports"] == ["127.0.0.1:8080:8080"], "guests are served: loopback only"
     assert service["cap_drop"] == ["ALL"] and service["read_only"] is True
+
+
+# ---------------------------------------------------------------- another architecture
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts something")
+def test_cross_removes_no_root_that_something_is_mounted_in(tmp_path):
+    """A run that was cut has left it: to remove it would empty the machine's own folder."""
+    made, script = tmp_path / "root.new/dev", tmp_path / "cross"
+    made.mkdir(parents=True)
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/kept").write_text("")
+    script.write_text(f"mount --bind {tmp_path}/dev {made} && exec {ROOT}/packaging/cross arm64 {tmp_path}/root {tmp_path}/out")
+    (tmp_path / "mmdebstrap").write_text("#!/bin/sh\nexit 7\n")
+    (tmp_path / "mmdebstrap").chmod(0o755)
+    done = subprocess.run(["unshare", "--mount", "sh", str(script)], check=False, capture_output=True, text=True,
+                          env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert done.returncode == 1 and "something is mounted below" in done.stderr, done.stderr
+    assert (tmp_path / "dev/kept").exists()

@@ -98,6 +98,30 @@ static void test_hub_end_that_was_given_up_keeps_its_output(void **state)
     }
 }
 
+/* Its new end knows as well that it said more than is kept. */
+static void test_hub_end_that_was_given_up_is_still_cut(void **state)
+{
+    struct kit *k = *state;
+    struct client *c = client_new(k, "ann");
+    char line[32 * 1024];
+    const char *task = client_start(c, "c", "hi");
+    const int text = (int)sizeof line - 64;
+    snprintf(line, sizeof line, json("{'event':'token','data':{'text':'%0*d'}}"), text, 0);
+    for (int i = 0; i < MAX_OUTPUT / text + 2; i++) {
+        run_say(k, kit_run(k, 0), line);
+        kit_pass(k, 10);
+    }
+    store_inline_fail_commits(k->inline_store, 60, STORE_IO);
+    run_end(k, kit_run(k, 0), RUN_DONE, "");
+    for (int i = 0; i < 100; i++)
+        kit_pass(k, 1000);
+    client_await(c, "task.failed");
+    client_ask(c, "task", "c", task, "");
+    const char *told = client_await(c, json("'type':'task'"));
+    assert_non_null(strstr(told, json("'output_truncated':true")));
+    client_free(c);
+}
+
 /* F37: its sync failed, and the process died before it was tried again; but the log has it. */
 static void lie_once(struct kit *k)
 {
@@ -217,6 +241,7 @@ int main(void)
         TEST(test_hub_given_up_seal_of_a_silent_task_costs_it_nothing),
         TEST(test_hub_given_up_seal_is_made_when_the_store_is_back),
         TEST(test_hub_end_that_was_given_up_keeps_its_output),
+        TEST(test_hub_end_that_was_given_up_is_still_cut),
         TEST(test_hub_commit_that_failed_and_is_there_is_dense_and_ends_once),
         TEST(test_hub_end_that_failed_and_is_there_is_the_end),
         TEST(test_hub_start_that_failed_and_is_there_is_found_by_its_key),

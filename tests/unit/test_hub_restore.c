@@ -494,7 +494,12 @@ static void test_tasks_that_the_store_refuses_are_read_later(void **state)
         assert_int_equal(is_open(k, "ann"), n == 1);
         assert_int_equal(slots_count(&k->hub.open), N_SLOTS - (n == 1 ? 1 : 2));
         assert_int_equal(slots_count(&k->hub.unrepaired), n == 1 ? 1 : 2);
+        struct retention *retention = &k->hub.retention;
+        k->hub.o.retention.owner_bytes = 1 << 30;
+        retention->runs = retention->asking = true; /* so that it takes no step */
         pass_seconds(k, 3);
+        assert_true(retention->sees_full); /* who came late may be full as well */
+        retention->runs = retention->asking = false;
         assert_int_equal(status, REPAIRED_MORE);
         assert_int_equal(slots_count(&k->hub.open), N_SLOTS);
         assert_int_equal(slots_count(&k->hub.unrepaired), 0);
