@@ -145,6 +145,10 @@ Failed.
 .TP
 2
 An option or the configuration is wrong.
+.TP
+75
+.BR serve :
+another gateway has taken the store; start it again.
 .SH FILES
 .TP
 /etc/holdfast/config.json

@@ -44,7 +44,7 @@ PLANTS = [
      "a private header of another room"),
     ("gateway/attic/planted.c", at_end('#include "gateway/base/log.h"\n'), "room attic has no line"),
     ("gateway/models/arithmetic.c", at_end("int planted(void);\nint planted(void)\n{\n    return curl_easy();\n}\n"),
-     "names of this library stand in fetch/ alone"),
+     "names of this library stand in fetch/ cli/chat_transfer alone"),
     ("gateway/tools/tool_arguments.c", at_end("typedef sqlite3 planted;\n"),
      "names of this library stand in store/ alone"),
     ("gateway/agents/talk.c", at_end("struct lws_context;\n"), "names of this library stand in front/"),
