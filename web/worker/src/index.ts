@@ -78,6 +78,8 @@ export class Worker {
 
   constructor(private readonly url: string, name: string, secret: string,
     private readonly agents: Record<string, Agent>, private readonly options: Options = {}) {
+    if (!options.WebSocket && typeof WebSocket === "undefined")
+      throw new Error("no WebSocket: pass { WebSocket } of package ws");
     const [instance, runs] = [crypto.randomUUID(), options.runs ?? 4];
     this.hello = { type: "hello", worker: name, secret, instance, agents: Object.keys(agents), runs };
   }

@@ -177,3 +177,10 @@ test("silence of a minute is a dead path", async () => {
     vi.useRealTimers();
   }
 });
+
+test("where there is no WebSocket, that is said at once", () => {
+  vi.stubGlobal("WebSocket", undefined);
+  expect(() => new Worker("ws://gateway", "gpu", "secret", {})).toThrow("no WebSocket: pass { WebSocket } of package ws");
+  new Worker("ws://gateway", "gpu", "secret", {}, { WebSocket: Socket as never });
+  vi.unstubAllGlobals();
+});
