@@ -248,3 +248,28 @@ def test_compose_file_gives_it_time_and_a_place():
     assert (ROOT / "docker" / "config.json").exists() and volumes["./config.json"] == CONFIG
     assert service["ports"] == ["127.0.0.1:8080:8080"], "guests are served: loopback only"
     assert service["cap_drop"] == ["ALL"] and service["read_only"] is True
+
+
+# ---------------------------------------------------------------- the root of another architecture
+
+APART = ["unshare", "--map-root-user", "--mount"]
+
+
+@pytest.mark.skipif(subprocess.run([*APART, "mount", "--bind", "/tmp", "/tmp"], check=False, capture_output=True).returncode,
+                    reason="cannot mount")
+@pytest.mark.parametrize("place", ["root.new", "root.new/dev/shm", "root/src", "root/out/a folder"])
+def test_cross_never_removes_what_is_mounted_below(tmp_path, place):
+    """A mount of the same file system, which rm --one-file-system would empty."""
+    (tmp_path / place).mkdir(parents=True)
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious/file").touch()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/mmdebstrap").symlink_to("/bin/false")
+    if place.startswith("root/"):
+        (tmp_path / "root/made").touch()
+    script = 'mount --bind precious "$1" && PATH=$PWD/bin:$PATH exec "$2" arm64 root made'
+    done = subprocess.run([*APART, "sh", "-c", script, "sh", place, ROOT / "packaging/cross"], cwd=tmp_path, check=False,
+                          capture_output=True, text=True, timeout=WAIT_S)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert f"{tmp_path / place} is mounted" in done.stderr
+    assert (tmp_path / "precious/file").exists()
