@@ -28,9 +28,9 @@ pytestmark = pytest.mark.skipif(
 
 
 def debian(suite, folder, variant):
-    """A bare root, with the names of this machine's resolver."""
-    subprocess.run(["mmdebstrap", f"--variant={variant}", suite, str(folder)], check=True, timeout=LONG_S,
-                   capture_output=True)
+    """A bare root, with the names of this machine's resolver.  Its mounts are no longer there when pytest removes it."""
+    subprocess.run(["unshare", "--mount", "mmdebstrap", f"--variant={variant}", suite, str(folder)], check=True,
+                   timeout=LONG_S, capture_output=True)
     shutil.copy("/etc/resolv.conf", folder / "etc/resolv.conf")
     return folder
 

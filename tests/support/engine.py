@@ -29,7 +29,7 @@ class Engine:
     """Its close ends all containers.  Skips the test where the kernel lets nobody run one."""
 
     def __init__(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="holdfast-engine-"))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="holdfast-engine-")).resolve()
         sbin = pathlib.Path(shutil.which("dockerd")).parent  # its own client knows BuildKit without a plugin
         self.environ = {**os.environ, "PATH": f"{sbin.parent / 'bin'}:{sbin}:{os.environ['PATH']}",
                         "DOCKER_HOST": f"unix://{self.folder}/docker.sock", "DOCKER_BUILDKIT": "1",
@@ -64,8 +64,8 @@ class Engine:
 
     def make_base(self):
         tar = self.folder / "base.tar"
-        subprocess.run(["mmdebstrap", "--variant=minbase", "--dpkgopt=force-unsafe-io", "bookworm", tar], check=True,
-                       capture_output=True, stdin=subprocess.DEVNULL, timeout=LONG_S)
+        made = ["unshare", "--mount", "mmdebstrap", "--variant=minbase", "--dpkgopt=force-unsafe-io", "bookworm", tar]
+        subprocess.run(made, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=LONG_S)
         self.docker("import", tar, BASE)
         tar.unlink()
 
@@ -86,10 +86,14 @@ class Engine:
             self.process.wait(WAIT_S)
         self.process.kill()
         self.process.wait()
-        for line in pathlib.Path("/proc/mounts").read_text().splitlines():
-            if line.split()[1].startswith(f"{self.folder}/"):
-                subprocess.run(["umount", "--lazy", line.split()[1]], check=False)
+        for place in self.mounted():
+            subprocess.run(["umount", "--lazy", place], check=False)
+        assert not self.mounted(), "what is mounted would be emptied with the folder"
         shutil.rmtree(self.folder)
+
+    def mounted(self):
+        places = [line.split()[1] for line in pathlib.Path("/proc/mounts").read_text().splitlines()]
+        return [place for place in places if place.startswith(f"{self.folder}/")]
 
 
 class Composed:
