@@ -19,6 +19,7 @@
 #define LEASE_S 10
 #define WATCH_MS 200 /* between two looks at another node's beats */
 #define STATE_DEAD 2
+#define JOINS_MOST 4  /* with one that the server ends because of locks, of 1 to 10 s each */
 #define OTHERS_MAX 16 /* of one name: but for starts that failed in the middle, one */
 
 struct other {
@@ -236,7 +237,7 @@ int pg_newest_read(struct pg_conn *conn, char ret[TASK_ID_LEN + 1])
     return status;
 }
 
-/* STORE_BUSY when one of our name may not be taken. */
+/* STORE_FENCED when one of our name may not be taken. */
 static int join_check(const struct other *now, size_t n_now, const struct other *dead, size_t n)
 {
     for (size_t i = 0; i < n_now; i++) {
@@ -245,7 +246,7 @@ static int join_check(const struct other *now, size_t n_now, const struct other 
             known =
                 known || (dead[k].incarnation == now[i].incarnation && dead[k].beat == now[i].beat);
         if (!known)
-            return STORE_BUSY;
+            return STORE_FENCED;
     }
     return STORE_OK;
 }
@@ -290,6 +291,17 @@ static int join_locked(struct store_pg *s, const struct other *dead, size_t n)
     return status;
 }
 
+/* STORE_BUSY: a lock that somebody holds, such as whoever rescues what our name left. */
+static int join_again(struct store_pg *s, const struct other *dead, size_t n)
+{
+    int status = STORE_BUSY;
+    for (int i = 0; i < JOINS_MOST && status == STORE_BUSY; i++) {
+        s->beat_at = pg_boot_ms();
+        status = join_locked(s, dead, n);
+    }
+    return status;
+}
+
 static int join_fails(struct store_pg *s, const struct other *o, int status, char *ret_error)
 {
     if (status == STORE_BUSY && o)
@@ -298,7 +310,7 @@ static int join_fails(struct store_pg *s, const struct other *o, int status, cha
             "another gateway, \"%s\", serves this database under the same name: stop it first, "
             "or give this one another cluster.node",
             o->node);
-    else if (status == STORE_BUSY)
+    else if (status == STORE_FENCED)
         snprintf(ret_error, STORE_ERROR_TEXT,
                  "another gateway of this name has begun to serve this database");
     else
@@ -323,14 +335,12 @@ int pg_node_join(struct store_pg *s, char ret_error[STORE_ERROR_TEXT])
         if (status < 0)
             return join_fails(s, &others[i], status, ret_error);
     }
-    int64_t sent = pg_boot_ms();
     if (status == STORE_OK)
-        status = join_locked(s, others, n);
+        status = join_again(s, others, n);
     if (status < 0)
         return join_fails(s, NULL, status, ret_error);
     pg_node_name(s->incarnation, s->life, s->name);
     s->marks.next_key = s->incarnation << 32 | 1;
-    s->beat_at = sent;
     int64_t unheard = 0;
     status = s->o.replicated ? STORE_OK : pg_unconfirmed(&s->writer, s->history, &unheard);
     atomic_store(&s->phase, unheard > 0 ? PG_WAITS : PG_SURE);

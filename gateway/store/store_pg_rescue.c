@@ -11,20 +11,23 @@
 #define PIECE_BYTES (4 << 20)
 #define AGAIN_MOST_MS 60000 /* between two that fail */
 
-static int rescue_begin(struct pg_conn *conn, int64_t incarnation)
+static int rescue_hold(struct pg_conn *conn, int64_t incarnation)
 {
     struct pg_call c;
     PGresult *r;
-    int status = pg_run_plain(conn, PG_BEGIN);
-    if (status < 0)
-        return status;
     pg_begin(&c, conn, PG_NODE_HOLD);
     pg_int(&c, incarnation);
-    status = pg_ask(&c, &r);
+    int status = pg_ask(&c, &r);
     if (status == STORE_OK && PQntuples(r) == 0)
         status = STORE_NOT_FOUND;
     PQclear(r);
     return status;
+}
+
+static int rescue_begin(struct pg_conn *conn, int64_t incarnation)
+{
+    int status = pg_run_plain(conn, PG_BEGIN);
+    return status < 0 ? status : rescue_hold(conn, incarnation);
 }
 
 static int rescue_end(struct pg_conn *conn, int status)
@@ -152,13 +155,17 @@ static void send_about(struct pg_conn *conn, enum pg_stmt stmt, int64_t incarnat
     pg_send(&c);
 }
 
+/* The cluster's row is locked before the node's, as by a start of that name: else each may wait for
+ * the other. */
 static int rescue_slots(struct pg_conn *conn, int64_t incarnation)
 {
     struct pg_call c;
     int64_t number = 0;
-    int status = rescue_begin(conn, incarnation);
+    int status = pg_run_plain(conn, PG_BEGIN);
     if (status == STORE_OK)
         status = pg_number_take(conn, &number);
+    if (status == STORE_OK)
+        status = rescue_hold(conn, incarnation);
     if (status == STORE_OK) {
         send_about(conn, PG_JOURNAL_GONE, incarnation);
         send_about(conn, PG_NEWEST_ID_KEEP, incarnation);

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <uv.h>
+
 #include "gateway/store/store_pg.h"
 #include "tests/support/t.h"
 
@@ -63,6 +65,34 @@ static inline const char *pg_kit_sql(const char *sql)
     PQclear(r);
     PQfinish(pg);
     return value;
+}
+
+/* Until its first value is that. */
+static inline void pg_kit_wait_for(const char *sql, const char *wanted)
+{
+    for (int i = 0; i < 6000 && strcmp(pg_kit_sql(sql), wanted) != 0; i++)
+        uv_sleep(10);
+    assert_string_equal(pg_kit_sql(sql), wanted);
+}
+
+/* A connection of its own, after that SQL: it may hold locks. */
+static inline PGconn *pg_kit_session(const char *sql)
+{
+    PGconn *pg = PQconnectdb(pg_kit_url());
+    if (PQstatus(pg) != CONNECTION_OK)
+        fail_msg("%s", PQerrorMessage(pg));
+    PQclear(PQexec(pg, sql));
+    return pg;
+}
+
+/* Until somebody waits for what that session holds. */
+static inline void pg_kit_wait_behind(PGconn *pg)
+{
+    char sql[128];
+    snprintf(sql, sizeof sql,
+             "SELECT count(*) > 0 FROM pg_stat_activity WHERE %d = ANY (pg_blocking_pids(pid))",
+             PQbackendPID(pg));
+    pg_kit_wait_for(sql, "t");
 }
 
 static inline void pg_kit_drop(void)

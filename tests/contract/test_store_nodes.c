@@ -57,13 +57,6 @@ static void hangs(void *arg)
     (void)arg;
 }
 
-static void wait_for(const char *sql, const char *wanted)
-{
-    for (int i = 0; i < 6000 && strcmp(pg_kit_sql(sql), wanted) != 0; i++)
-        uv_sleep(10);
-    assert_string_equal(pg_kit_sql(sql), wanted);
-}
-
 static void put_two(struct fixture *f)
 {
     put_task(f, 7, "ann", "c", "t1");
@@ -306,13 +299,13 @@ static void test_loop_that_hangs_is_taken_over(void **state)
     store_pg_watch(node_of(f), turns, node_of(f));
     store_pg_watch(two, turns, two);
     put_two(f);
-    wait_for("SELECT count(*) FROM nodes WHERE state = 0", "2");
+    pg_kit_wait_for("SELECT count(*) FROM nodes WHERE state = 0", "2");
     assert_true(store_pg_is_trusted(node_of(f)));
     store_pg_watch(node_of(f), hangs, NULL);
-    wait_for("SELECT count(*) FROM nodes", "1");
-    wait_for("SELECT count(*) FROM slots s JOIN nodes n ON n.incarnation = s.incarnation "
-             "WHERE n.node = 'two'",
-             "4096");
+    pg_kit_wait_for("SELECT count(*) FROM nodes", "1");
+    pg_kit_wait_for("SELECT count(*) FROM slots s JOIN nodes n ON n.incarnation = s.incarnation "
+                    "WHERE n.node = 'two'",
+                    "4096");
     assert_false(store_pg_is_trusted(node_of(f))); /* before anybody could take over */
     assert_int_equal(store_pg_takeovers(two), 1);
     assert_string_equal(blocks_of(f, 7), "1 to 6");
@@ -343,9 +336,9 @@ static void test_held_row_does_not_stop_a_takeover(void **state)
     pg_send(&c);
     assert_int_equal(pg_flush(&one->writer, NULL, NULL), STORE_OK); /* and then nothing */
     store_pg_watch(two, turns, two);
-    wait_for("SELECT count(*) FROM slots s JOIN nodes n ON n.incarnation = s.incarnation "
-             "WHERE n.node = 'two'",
-             "4096");
+    pg_kit_wait_for("SELECT count(*) FROM slots s JOIN nodes n ON n.incarnation = s.incarnation "
+                    "WHERE n.node = 'two'",
+                    "4096");
     store_pg_ops.close(two);
 }
 
@@ -359,11 +352,11 @@ static void test_released_slots_go_to_the_poor(void **state)
     store_pg_watch(two, turns, two);
     for (unsigned i = 1000; i < 1000 + N_SLOTS / 2; i++)
         slots_add(&half, i);
-    wait_for("SELECT count(*) FROM nodes WHERE state = 0", "2");
+    pg_kit_wait_for("SELECT count(*) FROM nodes WHERE state = 0", "2");
     store_pg_release(node_of(f), &half);
-    wait_for("SELECT count(*) FROM slots s JOIN nodes n ON n.incarnation = s.incarnation "
-             "WHERE n.node = 'two' AND s.slot BETWEEN 1000 AND 3047",
-             "2048");
+    pg_kit_wait_for("SELECT count(*) FROM slots s JOIN nodes n ON n.incarnation = s.incarnation "
+                    "WHERE n.node = 'two' AND s.slot BETWEEN 1000 AND 3047",
+                    "2048");
     assert_string_equal(pg_kit_sql("SELECT count(*) FROM slots WHERE incarnation IS NULL"), "0");
     struct store_view *v = xcalloc(sizeof *v);
     store_pg_view(two, v);
@@ -375,25 +368,6 @@ static void test_released_slots_go_to_the_poor(void **state)
 }
 
 /* --- at one instant --------------------------------------------------------------------------- */
-
-static PGconn *session(const char *sql)
-{
-    PGconn *pg = PQconnectdb(pg_kit_url());
-    if (PQstatus(pg) != CONNECTION_OK)
-        fail_msg("%s", PQerrorMessage(pg));
-    PQclear(PQexec(pg, sql));
-    return pg;
-}
-
-/* Somebody waits for what that session holds. */
-static void wait_behind(PGconn *pg)
-{
-    char sql[128];
-    snprintf(sql, sizeof sql,
-             "SELECT count(*) > 0 FROM pg_stat_activity WHERE %d = ANY (pg_blocking_pids(pid))",
-             PQbackendPID(pg));
-    wait_for(sql, "t");
-}
 
 /* A statement of a node's, which has to wait. */
 struct waiting {
@@ -423,9 +397,9 @@ static void waiting_run(void *arg)
 static void begin_behind(struct waiting *w, const char *sql)
 {
     uv_thread_t thread;
-    PGconn *first = session(sql);
+    PGconn *first = pg_kit_session(sql);
     assert_int_equal(uv_thread_create(&thread, waiting_run, w), 0);
-    wait_behind(first);
+    pg_kit_wait_behind(first);
     PQclear(PQexec(first, "COMMIT"));
     PQfinish(first);
     uv_thread_join(&thread);
@@ -470,7 +444,7 @@ static PGconn *close_gate(void)
              (long)getpid());
     pg_kit_sql(sql);
     snprintf(sql, sizeof sql, "SELECT pg_advisory_lock(%ld)", (long)getpid());
-    return session(sql);
+    return pg_kit_session(sql);
 }
 
 /* Two ends one, and one, in a session that does as store_pg_watch.c, two.  alive: it gives a sign
@@ -482,7 +456,7 @@ static void end_each_other(struct fixture *f, bool alive)
     char sql[320], beat[24];
     one->fenced = true; /* its own thread does nothing: what the session does is one's */
     store_pg_watch(two, turns, two);
-    wait_behind(gate);
+    pg_kit_wait_behind(gate);
     snprintf(sql, sizeof sql, "SELECT beat FROM beats WHERE incarnation = %lld",
              (long long)two->incarnation);
     snprintf(beat, sizeof beat, "%s", pg_kit_sql(sql));
@@ -490,7 +464,7 @@ static void end_each_other(struct fixture *f, bool alive)
              "BEGIN; UPDATE beats SET beat = beat + %d WHERE incarnation = %lld "
              "AND %d = 1; UPDATE nodes SET state = 2 WHERE incarnation = %lld",
              alive, (long long)one->incarnation, alive, (long long)two->incarnation);
-    taker = session(sql);
+    taker = pg_kit_session(sql);
     snprintf(sql, sizeof sql,
              "UPDATE beats SET dead = 1 WHERE incarnation = %lld AND beat = %s "
              "AND dead = 0 RETURNING 1",
@@ -505,7 +479,7 @@ static void end_each_other(struct fixture *f, bool alive)
     assert_null(PQgetResult(taker));
     PQclear(PQexec(taker, won ? "COMMIT" : "ROLLBACK"));
     PQfinish(taker);
-    wait_for("SELECT count(*) FROM nodes WHERE state < 2", "1");
+    pg_kit_wait_for("SELECT count(*) FROM nodes WHERE state < 2", "1");
     snprintf(sql, sizeof sql, "SELECT count(*) FROM nodes WHERE state < 2 AND incarnation = %lld",
              (long long)(won ? one : two)->incarnation);
     assert_string_equal(pg_kit_sql(sql), "1");
