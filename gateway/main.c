@@ -298,7 +298,7 @@ static int doctor(const struct options *o)
     struct config config;
     if (!main_load(o, &config))
         return EXIT_BAD_CONFIG;
-    if (config.store.kind != STORE_POSTGRES && !main_has_data(o, &config)) {
+    if (config.store.kind != STORE_POSTGRES && !o->config && !main_has_data(o, &config)) {
         config_done(&config);
         return 1;
     }

@@ -2,6 +2,7 @@
  * it is told, whatever fails, is rolled back, does not fit SQLite's cache, or comes from another
  * program in between. */
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 
 #include "gateway/store/store_sqlite_private.h"
@@ -10,13 +11,14 @@
 
 #define FRAME_BYTES (24 + 4096)
 #define LINES 4000            /* of a task, about 900 KB: some hundred frames */
-#define MORE_THAN_CACHE 90000 /* about 10 MB, packed; SQLite's cache has 8 MiB */
+#define MORE_THAN_CACHE 90000 /* about 10 MB, packed; SQLite's cache has 1 MiB */
 
 /* --- the disk --------------------------------------------------------------------------------- */
 
 static struct {
-    unsigned writes, frames_read; /* of the log */
-    unsigned fails_at;            /* that write finds the disk full; 0: none does */
+    unsigned writes;
+    atomic_uint frames_read; /* of the log; the checkpoint thread reads as well */
+    unsigned fails_at;       /* that write finds the disk full; 0: none does */
 } disk;
 
 static int disk_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int64 at)
@@ -46,7 +48,8 @@ static int setup(void **state)
     put_task(f, 1, "o", "c", "t1");
     put_lines(f, 1, 1, 1);
     commit(f);
-    disk.writes = disk.frames_read = 0;
+    disk.writes = 0;
+    disk.frames_read = 0;
     *state = f;
     return 0;
 }
