@@ -8,7 +8,7 @@ import pytest
 
 import commands
 from commands import background, message, outputs, process, run, terminal, turns_of
-from gateway import Gateway, is_alive, wait_until
+from gateway import WAIT_S, Gateway, is_alive, wait_until
 from holdfast import Client, new_id
 
 RING = 200_000  # characters of output that are kept
@@ -72,7 +72,7 @@ def test_a_gigabyte_of_output_is_a_ring_of_its_end(client, gateway):
     before = gateway.rss()
     conversation = new_id()
     seen = run(client, background("head -c 1000000000 /dev/zero | tr '\\0' 'x'; echo; echo the end"),
-               process("wait"), process("log", limit=1), conversation=conversation)
+               process("wait"), process("log", limit=1), conversation=conversation, seconds=4 * WAIT_S)
     assert (seen[1]["status"], seen[1]["exit_code"]) == ("exited", 0)
     assert seen[2]["output"] == "the end\n"
     assert seen[2]["total_lines"] == 2 and seen[2]["output_cut"]

@@ -398,11 +398,11 @@ class Client:
     def wait_terminal(self, task, since=0, seconds=WAIT_S):
         return list(self.events(task, since, seconds))[-1]
 
-    def finish(self, *steps, **fields):
+    def finish(self, *steps, seconds=WAIT_S, **fields):
         """A whole task: (summary of its end, its events)."""
         since = len(self.log)
         task = self.chat(*steps, **fields)
-        events = list(self.events(task, since))
+        events = list(self.events(task, since, seconds))
         return self.task(task), events
 
     # -------------------------------------------------------------- ends

@@ -15,7 +15,7 @@ import { Network } from "./network.mjs";
 import { Stage } from "./stage.mjs";
 
 const PYTHON = "/usr/bin/python3";
-const WAIT_MS = 30_000; // for what must happen at once; a machine may be busy
+const WAIT_MS = 60_000; // for what must happen at once; a machine may be busy
 const TEST_MS = Number(process.env.HOLDFAST_SOAK_CUTS ?? 0) * 10_000 + 120_000;
 const TYPES = { html: "text/html", js: "text/javascript" };
 const BLANK = `<!doctype html><meta charset="utf-8"><title>client</title><script type="module">

@@ -11,7 +11,7 @@ import { Network } from "./network.mjs";
 import { Stage } from "./stage.mjs";
 
 const PYTHON = "/usr/bin/python3";
-const WAIT_MS = 40_000; // for what must happen at once; a machine may be busy
+const WAIT_MS = 100_000; // for what must happen at once; a machine may be busy
 const TEST_MS = 300_000;
 const NETWORK_TROUBLE = /^WebSocket connection to .* failed|net::ERR_/;
 

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import net from "node:net";
 import { createInterface } from "node:readline";
 
-const WAIT_MS = 30_000; // for what must come at once; a machine may be busy
+const WAIT_MS = 60_000; // for what must come at once; a machine may be busy
 
 /** A list that can be waited on; each item is taken once. */
 class Queue {
