@@ -12,23 +12,12 @@ sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "clients" / "python"
 
 import pytest  # noqa: E402
 
-from gateway import Gateway, WAIT_S  # noqa: E402
+from gateway import Gateway  # noqa: E402
 from holdfast import program  # noqa: E402
 
 from holdfast_client import HoldfastError, TaskFailed, connect  # noqa: E402
 from holdfast_client.testing import FakeGateway  # noqa: E402
-
-
-def run(body):
-    """Nothing that a test's coroutine left behind may have failed in silence."""
-    faults = []
-
-    async def guarded():
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
-        await asyncio.wait_for(body, 4 * WAIT_S)
-
-    asyncio.run(guarded())
-    assert faults == []
+from test_client import run  # noqa: E402
 
 
 def test_test_plays_the_agent_through_cuts():
