@@ -160,13 +160,14 @@ static inline bool is_up(void)
 
 static inline bool has_got(const struct client *c, const char *part)
 {
-    return c->got.len && strstr(c->got.bytes, part);
+    return c->got.len && memmem(c->got.bytes, c->got.len, part, strlen(part));
 }
 
 static inline size_t count_got(const struct client *c, const char *part)
 {
+    const char *at = c->got.len ? c->got.bytes : "", *end = at + c->got.len;
     size_t n = 0;
-    for (const char *at = c->got.len ? c->got.bytes : ""; (at = strstr(at, part)) != NULL; at++)
+    for (; (at = memmem(at, (size_t)(end - at), part, strlen(part))) != NULL; at++)
         n++;
     return n;
 }
@@ -184,8 +185,9 @@ static inline void speak(struct run *r, const char *line)
 /* Events of one task are dense, from 1 on. */
 static inline void check_dense(const struct client *c, uint64_t last)
 {
+    const char *at = c->got.len ? c->got.bytes : "", *end = at + c->got.len;
     uint64_t seq = 0;
-    for (const char *at = c->got.bytes; (at = strstr(at, json("'seq':"))) != NULL; at++) {
+    for (; (at = memmem(at, (size_t)(end - at), json("'seq':"), 6)) != NULL; at++) {
         uint64_t n = strtoull(at + 6, NULL, 10);
         const char *line = at;
         while (line > c->got.bytes && line[-1] != '\n')

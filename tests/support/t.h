@@ -25,6 +25,12 @@
 #define T_ADDRESS /* each step takes ten times as long, and a process is slow to begin and to end */
 #endif
 
+/* How often: so many times, or so few in a short run (./dev test), which HOLDFAST_SHORT says. */
+static inline unsigned t_often(unsigned many, unsigned few)
+{
+    return getenv("HOLDFAST_SHORT") ? few : many;
+}
+
 /* JSON in C without backslashes: json("{'type':'hello'}") is {"type":"hello"}, and a format is one
  * still.  It takes a literal (or several), and gives a text that lives as long as the test. */
 #define json(literal) t_json("" literal "")

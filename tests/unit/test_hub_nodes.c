@@ -507,7 +507,7 @@ static void test_several_hubs_keep_the_promises_in_random_lives(void **state)
 {
     (void)state;
     const char *lives = getenv("HOLDFAST_MODEL_LIVES");
-    unsigned n = lives ? (unsigned)strtoul(lives, NULL, 10) : 200;
+    unsigned n = lives ? (unsigned)strtoul(lives, NULL, 10) : t_often(200, 60);
     unsigned takeovers = 0, moves = 0, fenced = 0, lines = 0, zombies = 0, sent_away = 0,
              losses = 0, redone = 0, quiet = 0, refused = 0, ranges = 0, parted = 0, resumed = 0;
     uint64_t seed = t_seed();

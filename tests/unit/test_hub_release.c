@@ -461,7 +461,7 @@ static void live(uint64_t seed)
 static void test_nothing_is_staged_behind_a_release(void **state)
 {
     const char *lives = getenv("HOLDFAST_MODEL_LIVES");
-    unsigned n = lives ? (unsigned)strtoul(lives, NULL, 10) : 60;
+    unsigned n = lives ? (unsigned)strtoul(lives, NULL, 10) : t_often(60, 20);
     uint64_t seed = t_seed();
     size_t tasks = 0;
     (void)state;
