@@ -12,6 +12,7 @@ import pytest
 from files import Owner
 from gateway import MARK, SUPPORT, Gateway, is_alive, processes_with, wait_until
 from holdfast import Client, ids, names, new_id, text_of
+from short import long, rest
 
 NODE = os.environ.get("HOLDFAST_NODE") or shutil.which("node")
 CONVERSATION = "What was said before in this conversation:\n"
@@ -152,7 +153,7 @@ def test_plan_is_progress_and_the_rest_is_custom(client):
     assert task["status"] == "completed"
 
 
-@pytest.mark.parametrize("reason", ["max_tokens", "max_turn_requests", "refusal"])
+@pytest.mark.parametrize("reason", rest("max_tokens", "max_turn_requests", "refusal"))
 def test_other_ends_complete_with_their_reason(client, reason):
     task, _ = finish(client, {"say": "so far"}, {"stop": reason})
     assert (task["status"], task["output"], task["result"]["stop_reason"]) == ("completed", "so far", reason)
@@ -245,7 +246,7 @@ def test_polite_cancel_keeps_the_process(client, folder):
     assert len(lines(folder, "acp", "started")) == before
 
 
-@pytest.mark.parametrize("how", ["rudely", "stubbornly"])
+@pytest.mark.parametrize("how", rest("stubbornly", "rudely"))
 def test_cancel_that_is_not_heard_is_a_signal_then_a_kill(client, folder, gateway, how):
     task = client.chat(json.dumps([{"hang": how}]), agent="acp")
     wait_until(lambda: how in json.dumps(asked(folder, "acp", "prompt")[-1:]), "its prompt")
@@ -258,6 +259,7 @@ def test_cancel_that_is_not_heard_is_a_signal_then_a_kill(client, folder, gatewa
 # -------------------------------------------------------------- sessions and the pool
 
 
+@long
 def test_process_serves_the_next_turns_of_its_conversation_alone(client, folder):
     before = len(lines(folder, "acp", "started"))
     task, _ = client.finish("one", agent="acp")
@@ -268,7 +270,7 @@ def test_process_serves_the_next_turns_of_its_conversation_alone(client, folder)
     assert len(lines(folder, "acp", "started")) == before + 2
 
 
-@pytest.mark.parametrize("agent", ["load", "resume"])
+@pytest.mark.parametrize("agent", rest("load", "resume"))
 def test_new_process_goes_on_with_the_session(client, folder, agent):
     task, _ = client.finish("one", agent=agent)
     [session] = [path.name for path in (folder / agent / "sessions").iterdir()]
@@ -313,6 +315,7 @@ def alive(folder, agent):
     return [entry["pid"] for entry in lines(folder, agent, "started") if is_alive(entry["pid"])]
 
 
+@long
 def test_pool_is_bounded(client, folder):
     for _ in range(4):
         client.finish("x", agent="two")
@@ -325,6 +328,7 @@ def test_process_that_waited_long_enough_ends(client, folder):
     wait_until(lambda: not alive(folder, "one-second"), "its end")
 
 
+@long
 def test_process_that_dies_in_the_pool_is_started_again(client, folder):
     task, _ = client.finish("one", agent="acp")
     pid = lines(folder, "acp", "started")[-1]["pid"]
@@ -423,6 +427,7 @@ def test_terminal_that_runs_on_is_killed(shell, gateway):
     wait_until(lambda: not processes_with(mark), "its end")
 
 
+@long
 def test_terminal_ends_with_its_release_and_with_its_process(shell, folder, client):
     first, second = new_id(), new_id()
     shell(sleep(first), RELEASE, sleep(second))

@@ -10,6 +10,7 @@ import commands
 from commands import background, message, outputs, process, run, terminal, turns_of
 from gateway import WAIT_S, Gateway, is_alive, wait_until
 from holdfast import Client, new_id
+from short import long
 
 RING = 200_000  # characters of output that are kept
 MIB = 1 << 20
@@ -68,6 +69,7 @@ def test_g13_notice_tells_what_came_before_the_progress(client):
     assert text.endswith("\nIts output:\nbegun\ndone\nerror: it did not work\n")
 
 
+@long
 def test_a_gigabyte_of_output_is_a_ring_of_its_end(client, gateway):
     before = gateway.rss()
     conversation = new_id()

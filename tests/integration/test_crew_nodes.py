@@ -19,6 +19,7 @@ from crowd import Crowd
 from gateway import is_alive, refusing_port, run, script_agent, wait_until
 from holdfast import TERMINAL, Client, Closed, Refused, ids, text_of
 from relay import Relay
+from short import long
 from test_activation import STARTER
 from test_packaging import Manager
 
@@ -216,6 +217,7 @@ def wired(cluster, closes):
     return gateway, wires
 
 
+@long
 def test_member_that_begins_again_takes_no_client_before_it_reaches_the_others(three):
     """Its way to the first member is not there: whoever comes meanwhile is with the others, and is served."""
     with contextlib.ExitStack() as closes:

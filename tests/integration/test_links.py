@@ -21,6 +21,7 @@ import tokens
 from gateway import LATE_S, free_port, run, wait_until
 from holdfast import Client, Closed, ids, new_id, program, text_of
 from relay import Relay
+from short import long, rest
 from wire import TEXT, Wire
 
 if not postgres.programs():
@@ -290,7 +291,7 @@ def ways_in(gateway, owner):
     return error, code, status, json.loads(text)["error"]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", rest(signal.SIGSTOP, signal.SIGKILL))
 def test_nobody_waits_for_a_home_that_is_not_there(postgresql, how, request):
     """Until another has taken its owners over: each is told when to come again; a link that says nothing is no link."""
     cluster = nodes.Nodes(postgresql, "gone" + str(int(how)), lease_s=nodes.LONG_LEASE_S)
@@ -437,6 +438,7 @@ def test_link_that_is_cut(wired):
     wired.front.logged("component=link event=ended", "how=closed")
 
 
+@long
 def test_link_that_swallows_everything(wired):
     client = client_of(wired.front)
     task = client.chat({"hang": 1}, conversation="c")
@@ -454,6 +456,7 @@ def test_link_that_swallows_everything(wired):
         again.wait_terminal(task)
 
 
+@long
 def test_link_that_is_slow(wired):
     wired.wire.delay_s = 0.1
     with client_of(wired.front) as client:
@@ -462,7 +465,7 @@ def test_link_that_is_slow(wired):
         assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
 
 
-@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("tls", rest(True, False))
 def test_link_is_as_private_as_it_is_told_to_be(cluster, tls):
     port = free_port()
     with Relay(types.SimpleNamespace(host="127.0.0.1", port=port), keeps=True) as wire:

@@ -12,6 +12,7 @@ import pytest
 from gateway import SUPPORT, free_port, processes_with, wait_until
 from holdfast import ids
 from mcp_kit import agent, data, gateway_of, offered, results, turn
+from short import rest
 
 NODE = os.environ.get("HOLDFAST_NODE") or shutil.which("node")
 PACKAGES = SUPPORT.parent / "mcp"
@@ -113,7 +114,7 @@ def test_everything(talk, model, name):
     assert f"{name}__simulate-research-query" in tools and f"{name}__trigger-sampling-request" not in tools
 
 
-@pytest.mark.parametrize("name", ["all", "allweb"])
+@pytest.mark.parametrize("name", rest("all", "allweb"))
 def test_everything_asks_the_user(talk, name):
     wish = json.dumps({"name": "Ada", "check": True, "integer": 7})
     got, [asked], _ = ask(talk, name, [(f"{name}__trigger-elicitation-request", {})], wish)
@@ -123,7 +124,7 @@ def test_everything_asks_the_user(talk, name):
     assert "decline" in got["c0"][0]
 
 
-@pytest.mark.parametrize("name", ["all", "allweb"])
+@pytest.mark.parametrize("name", rest("allweb", "all"))
 def test_everything_has_a_task_that_asks(talk, name):
     query = {"topic": "python", "ambiguous": True}
     got, [asked], events = ask(talk, name, [(f"{name}__simulate-research-query", query)], "programming")
@@ -142,7 +143,7 @@ def test_modern_server(talk, name):
     assert data(events, "progress")[0]["note"].startswith(f"{name}: step ")
 
 
-@pytest.mark.parametrize("name", ["new", "newweb"])
+@pytest.mark.parametrize("name", rest("newweb", "new"))
 def test_modern_server_asks_the_user(talk, name):
     got, asked, _ = ask(talk, name, [(f"{name}__deploy", {"env": "prod"})], "0", "3")
     assert got == {"c0": ("3 to prod, state-prod", False)}
@@ -153,7 +154,7 @@ def test_modern_server_asks_the_user(talk, name):
     assert got == {"c0": ("accept", False)} and "https://example.com/in" in asked["prompt"]
 
 
-@pytest.mark.parametrize("name", ["new", "newweb"])
+@pytest.mark.parametrize("name", rest("new", "newweb"))
 def test_modern_server_changes_its_tools(talk, name):
     assert ask(talk, name, [(f"{name}__change", {})])[0] == {"c0": ("changed", False)}
     wait_until(lambda: ask(talk, name, [(f"{name}__late", {})])[0] == {"c0": ("late", False)}, "the new tool")

@@ -18,6 +18,7 @@ import postgres
 import tokens
 from gateway import LATE_S, SCALE, processes_with, run, wait_until
 from holdfast import Client, Closed, text_of
+from short import long, rest
 
 if not postgres.programs():
     pytest.skip("PostgreSQL is not installed", allow_module_level=True)
@@ -147,6 +148,7 @@ def test_one_that_was_stopped_for_longer_than_its_lease_says_nothing_more(cluste
     assert cluster.sql("SELECT count(*) FROM tasks") == "1"
 
 
+@long
 def test_one_that_ends_gives_its_slots_at_once(cluster):
     cluster.lease_s = nodes.LONG_LEASE_S
     one, two = cluster.start("one", "two")
@@ -177,6 +179,7 @@ def test_one_that_comes_back_on_its_folder_keeps_its_slots(cluster):
     assert not any("event=taken_over" in line for line in two.log)
 
 
+@long
 def test_an_outage_for_longer_than_the_lease_ends_nobody(postgresql, cluster):
     one, two = cluster.start("one", "two")
     owner, = cluster.owners_at("one", 1)
@@ -210,7 +213,7 @@ def model():
     running.close()
 
 
-@pytest.mark.parametrize("kind", ["react", "http"])
+@pytest.mark.parametrize("kind", rest("react", "http"))
 def test_agents_that_can_go_on_do_so_at_the_next_home(cluster, model, kind):
     """Its half turn is withdrawn, and said anew; it is asked once more, and ends once."""
     cluster.config = {
@@ -267,6 +270,7 @@ def test_first_slots_of_a_gateway_are_another_ones_or_its_own(cluster, model):
         assert f'holdfast_tasks_resumed_total{{kind="react",why="{why}"}} {n}' in said
 
 
+@long
 def test_a_command_that_was_under_way_is_not_begun_again_at_the_next_home(cluster, tmp_path):
     """Nothing of it is to be seen there, and that is no proof."""
     ran, caller = tmp_path / "ran", commands.model()
@@ -303,6 +307,7 @@ def test_what_is_due_later_is_begun_once_by_the_next_home(cluster):
         assert kept["schedule_id"] == later["schedule_id"]
 
 
+@long
 def test_users_who_are_connected_go_along(cluster):
     """Slots with readers, schedules and shares move at once; those with a live task when it has ended."""
     cluster.config = {"drain_s": 120, "limits": {"schedules": 100}}
@@ -337,6 +342,7 @@ def test_users_who_are_connected_go_along(cluster):
     assert not any("event=taken_over" in line for line in two.log)
 
 
+@long
 def test_one_that_drains_gives_what_is_idle_and_keeps_what_lives(cluster):
     cluster.lease_s = nodes.LONG_LEASE_S
     cluster.config = {"drain_s": 120}
@@ -376,6 +382,7 @@ def test_kept_agents_go_on_where_they_are(cluster):
             "task.created", "task.started", "task.resumed", "task.completed"]
 
 
+@long
 def test_kept_agents_go_on_nowhere_else(cluster):
     """Taken over meanwhile, their tasks have ended, and the agents are ended when it comes back."""
     one, _ = cluster.start("one", "two", lasting=True)

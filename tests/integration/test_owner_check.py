@@ -15,6 +15,7 @@ import nodes
 import postgres
 import tokens
 from gateway import WAIT_S, Gateway, merged, refusing_port
+from short import long, rest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SCRIPT = ROOT / "tests/owner_check.py"
@@ -120,7 +121,7 @@ TIMED = {
 }
 
 
-@pytest.mark.parametrize("part", TIMED)
+@pytest.mark.parametrize("part", rest("answers", *(part for part in TIMED if part != "answers")))
 def test_nothing_is_found_as_guests(part):
     with Gateway(FAST) as gateway:
         status, said = check(gateway, "--timing", TIMING, "--part", part)
@@ -131,6 +132,7 @@ def test_nothing_is_found_as_guests(part):
             assert f"timing, {TIMING} of each: {what} none " in said
 
 
+@long
 def test_nothing_is_found_with_keys_and_an_expired_token(tmp_path):
     """And every verb and every endpoint of PROTOCOL.md is among what was tried, or said not to be."""
     with Gateway(merged(FAST, {"auth": tokens.config(tmp_path)})) as gateway:

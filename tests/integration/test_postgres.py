@@ -17,6 +17,7 @@ import files as file_store
 import postgres
 from gateway import LATE_S, SCALE, WAIT_S, Gateway, run, wait_until
 from holdfast import Client, new_id, program
+from short import long, rest
 
 if not postgres.programs():
     pytest.skip("PostgreSQL is not installed", allow_module_level=True)
@@ -61,7 +62,7 @@ def hang_for_a_while(postgresql):
     postgresql.signal(signal.SIGCONT)
 
 
-@pytest.mark.parametrize("trouble", [stop_and_start, kill_and_start, hang_for_a_while])
+@pytest.mark.parametrize("trouble", rest(kill_and_start, stop_and_start, hang_for_a_while))
 def test_outage_under_load_loses_nothing_and_doubles_nothing(postgresql, folder, trouble):
     with Gateway(config(postgresql, folder, trouble.__name__)) as gateway:
         with Client(gateway) as client:
@@ -187,7 +188,7 @@ def restart_within_the_wait(postgresql, _):
     kill_and_start(postgresql)
 
 
-@pytest.mark.parametrize("trouble", [cancel_the_wait, end_the_wait, restart_within_the_wait])
+@pytest.mark.parametrize("trouble", rest(cancel_the_wait, end_the_wait, restart_within_the_wait))
 def test_commit_that_no_standby_has_is_told_to_nobody(postgresql, folder, trouble):
     """It is visible on the server, with a warning or an error: until a standby has it, it is in doubt."""
     patient = config(postgresql, folder, trouble.__name__)
@@ -293,6 +294,7 @@ def test_contents_that_the_server_refuses_are_not_called_damaged(postgresql, fol
         assert owner.ask("GET", path)[2] == body
 
 
+@long
 def test_import_brings_a_data_directory_over_and_back(postgresql, folder):
     """A client sees the same on both sides, byte for byte."""
     keys = {"auth": {"keys": [{"kid": "k", "alg": "HS256", "secret_file": str(folder / "secret")}]}}

@@ -9,6 +9,7 @@ import pytest
 from gateway import WAIT_S, Gateway, free_port, wait_until
 from holdfast import LIVE, Client, Closed, ids, new_id
 from relay import Relay
+from short import long, rest
 from test_workers import stands
 from workers import Fleet, Library, Worker, config
 
@@ -83,7 +84,7 @@ def test_kill_of_a_worker(tmp_path):
             assert said == "".join(f"{n} " for n in range(said.count(" ")))  # dense up to its end
 
 
-@pytest.mark.parametrize("planned", [False, True], ids=["kill -9", "SIGTERM"])
+@pytest.mark.parametrize("planned", rest(False, True), ids=["kill -9", "SIGTERM"])
 def test_run_goes_on_over_a_restart_of_the_gateway(tmp_path, language, planned):
     """No line of a worker is lost or counted twice, whatever moment the gateway is killed at."""
     count, kills = 20000, 0
@@ -155,6 +156,7 @@ def test_messages_calls_and_questions_over_a_kill(tmp_path):
             assert said == ["one", "two", "three"]
 
 
+@long
 def test_who_comes_back_after_a_restart(tmp_path):
     """A run that waited is handed out; of those that were given, each is its own worker's alone."""
     settings = {**config(tmp_path), "worker_grace_s": 5}

@@ -16,6 +16,7 @@ sys.path[:0] = [str(ROOT / "tests" / "support"), str(HERE / "src")]
 import pytest  # noqa: E402
 
 from gateway import Gateway  # noqa: E402
+from short import long  # noqa: E402
 
 from holdfast_client import Client, Conversation, Task, connect  # noqa: E402
 
@@ -93,6 +94,7 @@ WRONG = {"await client.conversation(\"c-1\").ask": "client.conversation(\"c-1\")
          "event.seq + 1": "event.seq + \"\"", "exact=True": "exakt=True", "return error.code": "return error.retry_after_s"}
 
 
+@long
 def test_its_types_are_strict_and_reach_who_installs_it(python, tmp_path):
     mypy = [PYTHON, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache"]
     call(*mypy, HERE / "src/holdfast_client", cwd=tmp_path)
@@ -109,6 +111,7 @@ def test_its_types_are_strict_and_reach_who_installs_it(python, tmp_path):
 # ---------------------------------------------------------------- README.md
 
 
+@long
 def test_each_block_has_the_types_of_the_package(python, tmp_path):
     blocks = re.findall(r"```(\w*)\n(.*?)```", README, re.S)
     assert {language for language, _ in blocks} == {"python"}
