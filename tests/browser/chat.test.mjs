@@ -5,7 +5,7 @@
 
 import assert from "node:assert/strict";
 import { answerTo } from "./support/journal.mjs";
-import { scene } from "./support/scene.mjs";
+import { detail, scene } from "./support/scene.mjs";
 
 scene("a question is asked and answered", async (its) => {
   const chat = await its.chat();
@@ -39,7 +39,7 @@ scene("a question is asked and answered", async (its) => {
   await chat.assertIsJournal();
 });
 
-scene("a final answer takes the place of what was streamed", async (its) => {
+detail("a final answer takes the place of what was streamed", async (its) => {
   const { chat, puppet } = await its.asked({ said: ["a first ", "draft"] });
   puppet.emit("final_answer", { output: "The answer." });
   puppet.exit();
@@ -48,7 +48,7 @@ scene("a final answer takes the place of what was streamed", async (its) => {
   await chat.assertIsJournal();
 });
 
-scene("a failed task says why and keeps what it had said", async (its) => {
+detail("a failed task says why and keeps what it had said", async (its) => {
   const { chat, puppet } = await its.asked();
   puppet.exit(3);
   await chat.waitForStatus("failed");
@@ -167,7 +167,7 @@ scene("a question to the user survives a reload and is answered", async (its) =>
   await chat.assertIsJournal();
 });
 
-scene("a child task is listed, with its progress and its answer", async (its) => {
+detail("a child task is listed, with its progress and its answer", async (its) => {
   const { chat, puppet } = await its.asked({ said: ["I ask a friend."] });
   puppet.tell({
     call: "spawn",
@@ -202,7 +202,7 @@ scene("a child task is listed, with its progress and its answer", async (its) =>
   await chat.assertIsJournal();
 });
 
-scene("conversations stand at the side, and going back shows them again", async (its) => {
+detail("conversations stand at the side, and going back shows them again", async (its) => {
   const { chat, puppet } = await its.asked();
   await chat.page.click("#new");
   assert.equal(await chat.page.locator(".turn").count(), 0);
@@ -241,7 +241,7 @@ async function readFromTop() {
   window.requestAnimationFrame = (draw) => setTimeout(() => frame(draw), 100); // as where the machine is busy
 }
 
-scene("earlier messages come when asked for", async (its) => {
+detail("earlier messages come when asked for", async (its) => {
   const chat = await its.chat();
   await chat.waitForState("live");
   await chat.page.selectOption("#agent", "slow");
@@ -267,7 +267,7 @@ scene("earlier messages come when asked for", async (its) => {
   await chat.assertIsJournal();
 });
 
-scene("the page fits a phone and works by keyboard alone", async (its) => {
+detail("the page fits a phone and works by keyboard alone", async (its) => {
   const profile = await its.profile({ viewport: { width: 360, height: 640 }, hasTouch: true });
   const chat = await its.chat({ profile });
   await chat.waitForState("live");

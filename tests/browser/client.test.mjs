@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { scene } from "./support/client_scene.mjs";
+import { detail, scene } from "./support/client_scene.mjs";
 
 const CUTS = Number(process.env.HOLDFAST_SOAK_CUTS ?? 12); // 200 in the long form
 const PIECES = 300; // of text between two cuts
@@ -54,7 +54,7 @@ scene("a task that ends while the network is down is read to its end", async (it
   await tab.assertIsJournal();
 });
 
-scene("a half-open socket is found when the page wakes", async (its) => {
+detail("a half-open socket is found when the page wakes", async (its) => {
   const { tab, puppet } = await its.asked({ share: false });
   its.network.freeze();
   puppet.say(" deep");
@@ -86,7 +86,7 @@ scene("the gateway is killed and started again", async (its) => {
   await tab.assertIsJournal();
 });
 
-scene("the gateway is stopped as planned: the client comes back when it said", async (its) => {
+detail("the gateway is stopped as planned: the client comes back when it said", async (its) => {
   const { tab } = await its.asked();
   await its.gateway.stop("SIGTERM");
   await tab.waitForState("waiting", "offline");
@@ -148,7 +148,7 @@ scene("the worker dies, a tab takes its place, and nothing is lost", async (its)
   await first.assertIsJournal();
 });
 
-scene(
+detail(
   "a tab that opens while the leading one is busy is led too, and a third one leads on",
   async (its) => {
     const profile = await its.profile();
@@ -195,7 +195,7 @@ scene("a message typed without a network survives a reload and is sent once", as
   assert.equal((await tab.tasks()).length, 1);
 });
 
-scene("a message is kept although the page is left in the same breath", async (its) => {
+detail("a message is kept although the page is left in the same breath", async (its) => {
   const tab = await its.tab();
   await tab.waitForState("live");
   await its.network.cut();
@@ -234,7 +234,7 @@ scene("a message whose `started` was lost starts nothing twice", async (its) => 
   assert.equal((await tab.tasks()).length, 1);
 });
 
-scene("two tabs that start at once, each on its own socket, are one guest", async (its) => {
+detail("two tabs that start at once, each on its own socket, are one guest", async (its) => {
   const profile = await its.profile();
   const [one, two] = await Promise.all([1, 2].map(() => its.tab({ profile, share: false })));
   await Promise.all([one.waitForState("live"), two.waitForState("live")]);
@@ -300,7 +300,7 @@ scene("the example works", async (its) => {
   );
 });
 
-scene("faults from the page's address: an answer over many cuts", async (its) => {
+detail("faults from the page's address: an answer over many cuts", async (its) => {
   const page = await (await its.profile()).newPage();
   const gateway = encodeURIComponent(its.url);
   await page.goto(`${its.origin}/example/index.html?fault=dropAfter:25&gateway=${gateway}`);
@@ -344,7 +344,7 @@ const manyCuts = async (its) => {
 
 scene(`${CUTS} random cuts over one long task: its text is the journal's, the heap stays flat`, manyCuts);
 
-scene(
+detail(
   `${CUTS} random cuts, compressed: its text is the journal's, the heap stays flat`,
   async (its) => {
     await manyCuts(its);
@@ -359,7 +359,7 @@ scene(
   { compression: true },
 );
 
-scene("an agent's own events stand among the parts, in our words or in AG-UI's", async (its) => {
+detail("an agent's own events stand among the parts, in our words or in AG-UI's", async (its) => {
   const { tab, puppet } = await its.asked();
   puppet.emit("custom", { event_type: "chart", payload: [1] });
   puppet.say(" deep");
@@ -372,7 +372,7 @@ scene("an agent's own events stand among the parts, in our words or in AG-UI's",
   assert.deepEqual(parts, ["text", chart(1), "text", chart(2), chart(3)]);
 });
 
-scene("a watch of all events is refused in words where tabs share a connection", async (its) => {
+detail("a watch of all events is refused in words where tabs share a connection", async (its) => {
   const ask = (tab) =>
     tab.page.evaluate(() => client.request("watch", { events: true }).then(({ type }) => type, ({ code, message }) => `${code}: ${message}`));
   const { tab, puppet } = await its.asked();
@@ -385,7 +385,7 @@ scene("a watch of all events is refused in words where tabs share a connection",
 
 for (const share of [true, false]) {
   const config = { origins: ["http://elsewhere.example"] };
-  scene(
+  detail(
     `a page that is refused learns why, and says it once, ${share ? "in a worker" : "by itself"}`,
     async (its) => {
       const warnings = [];
@@ -416,7 +416,7 @@ for (const share of [true, false]) {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-closed-"));
   writeFileSync(join(folder, "secret"), "0123456789abcdef".repeat(4));
   const auth = { keys: [{ kid: "k", alg: "HS256", secret_file: join(folder, "secret") }] };
-  scene(
+  detail(
     `each cause of a connection that does not come, ${share ? "in a worker" : "by itself"}`,
     async (its) => {
       const host = `127.0.0.1:${its.network.port}`;
@@ -438,7 +438,7 @@ for (const share of [true, false]) {
   );
 }
 
-scene("a page without a network is told that there is none", async (its) => {
+detail("a page without a network is told that there is none", async (its) => {
   const profile = await its.profile();
   const tab = await its.tab({ profile, share: false, backoff: { baseMs: 1, capMs: 1 } });
   await tab.waitForState("live");

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { scene } from "./support/scene.mjs";
+import { detail, scene } from "./support/scene.mjs";
 
 const PNG = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
 const picked = (name, mimeType, buffer) => ({ name, mimeType, buffer });
@@ -58,7 +58,7 @@ scene("files that are picked go with the message, to the agent and over a reload
   assert.deepEqual(await page.evaluate(() => window.refused), []);
 });
 
-scene("a picture is shown large, is saved from there, and gives the focus back; what is no picture is saved", async (its) => {
+detail("a picture is shown large, is saved from there, and gives the focus back; what is no picture is saved", async (its) => {
   const chat = await its.chat();
   const { page } = chat;
   await page.setInputFiles("#composer input[type=file]", [picked("map.png", "image/png", PNG), picked("none.png", "image/png", Buffer.from("no picture"))]);
@@ -98,7 +98,7 @@ scene("a picture is shown large, is saved from there, and gives the focus back; 
   assert.equal(await page.locator(".large-picture").count(), 0);
 });
 
-scene("files are pasted, dropped and removed; alone they are a message, and an edited question keeps them", async (its) => {
+detail("files are pasted, dropped and removed; alone they are a message, and an edited question keeps them", async (its) => {
   const chat = await its.chat();
   const { page } = chat;
   await bring(page, "paste", [["pasted.txt", "one"]]);
@@ -125,7 +125,7 @@ scene("files are pasted, dropped and removed; alone they are a message, and an e
   edited.exit();
 });
 
-scene("a file that is pasted while nothing is written goes to the field, too", async (its) => {
+detail("a file that is pasted while nothing is written goes to the field, too", async (its) => {
   const chat = await its.chat();
   const { page } = chat;
   await chat.waitForState("live");
@@ -147,7 +147,7 @@ scene("a file that is pasted while nothing is written goes to the field, too", a
   assert.equal(await page.locator("#composer .file").count(), 2);
 });
 
-scene("a dialog keeps files that are pasted or dropped from the field below it, and a page that takes none is not left", async (its) => {
+detail("a dialog keeps files that are pasted or dropped from the field below it, and a page that takes none is not left", async (its) => {
   const { chat, puppet } = await its.asked();
   const { page } = chat;
   puppet.exit();
@@ -183,7 +183,7 @@ scene("a dialog keeps files that are pasted or dropped from the field below it, 
   await writer.page.waitForSelector("#composer .file[data-state=there]");
 });
 
-scene("files at the field are kept over a reload, also one that is on its way", async (its) => {
+detail("files at the field are kept over a reload, also one that is on its way", async (its) => {
   const chat = await its.chat();
   const { page } = chat;
   await bring(page, "drop", [["there.txt", "one"]]);
@@ -234,7 +234,7 @@ scene("a file that the gateway refuses says why, and goes with nothing", async (
   await chat.waitForStatus("completed");
 });
 
-scene("a text that is too long becomes a file", async (its) => {
+detail("a text that is too long becomes a file", async (its) => {
   const chat = await its.chat();
   await chat.waitForState("live");
   const text = "word ".repeat(14_000);

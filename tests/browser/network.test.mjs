@@ -7,7 +7,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { Gateway } from "./support/gateway.mjs";
 import { tasksOf } from "./support/journal.mjs";
-import { scene } from "./support/scene.mjs";
+import { detail, scene } from "./support/scene.mjs";
 
 /** In the page: its connection is its own, where clock and sockets can be played with. */
 const alone = () => delete window.SharedWorker;
@@ -45,7 +45,7 @@ scene("the network is cut in mid-answer and comes back", async (its) => {
   await chat.assertIsJournal();
 });
 
-scene("an answer that ends while the network is down is there afterwards", async (its) => {
+detail("an answer that ends while the network is down is there afterwards", async (its) => {
   const { chat, puppet } = await its.asked();
   const { token } = await chat.guest();
   await its.network.cut();
@@ -71,7 +71,7 @@ function noteLine() {
   new MutationObserver(note).observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true });
 }
 
-scene("attempts in a row are one wait, and its line stays the same over all of them", async (its) => {
+detail("attempts in a row are one wait, and its line stays the same over all of them", async (its) => {
   const { chat, puppet } = await its.asked();
   await chat.page.evaluate(noteLine);
   await its.network.cut();
@@ -107,7 +107,7 @@ scene("a half-open connection is found when the page wakes", async (its) => {
   await chat.assertIsJournal();
 });
 
-scene("a half-open connection is found by a page that only waits", async (its) => {
+detail("a half-open connection is found by a page that only waits", async (its) => {
   const { chat, puppet } = await its.asked({
     prepare: async (page) => {
       await page.addInitScript(alone);
@@ -177,7 +177,7 @@ scene("the page is reloaded in mid-answer", async (its) => {
   await chat.assertIsJournal();
 });
 
-scene("a second tab opens the conversation and follows along", async (its) => {
+detail("a second tab opens the conversation and follows along", async (its) => {
   const profile = await its.profile();
   const { chat, puppet } = await its.asked({ profile });
   const second = await its.chat({ profile, hash: `#${chat.conversationId()}` });
@@ -199,7 +199,7 @@ scene("a second tab opens the conversation and follows along", async (its) => {
   await Promise.all([chat.assertIsJournal(), second.assertIsJournal()]);
 });
 
-scene("two tabs that start at once are one guest", async (its) => {
+detail("two tabs that start at once are one guest", async (its) => {
   const profile = await its.profile();
   const chats = await Promise.all([its.chat({ profile }), its.chat({ profile })]);
   await chats[0].ask("Who am I?");
@@ -259,7 +259,7 @@ async function modelThatHangs(said) {
   return model;
 }
 
-scene("what a restart withdraws goes in one frame, and one quiet line says so", async (its) => {
+detail("what a restart withdraws goes in one frame, and one quiet line says so", async (its) => {
   const model = await modelThatHangs("Half an an");
   try {
     await its.reconfigure({
@@ -294,7 +294,7 @@ scene("what a restart withdraws goes in one frame, and one quiet line says so", 
   }
 });
 
-scene("the gateway is stopped as planned and started again", async (its) => {
+detail("the gateway is stopped as planned and started again", async (its) => {
   const { chat } = await its.asked();
   await its.gateway.stop("SIGTERM");
   await chat.waitForStatus("failed");
@@ -309,7 +309,7 @@ scene("the gateway is stopped as planned and started again", async (its) => {
   await chat.assertIsJournal();
 });
 
-scene("ten thousand tokens arrive whole, over a cut, and in few steps", async (its) => {
+detail("ten thousand tokens arrive whole, over a cut, and in few steps", async (its) => {
   const chat = await its.chat();
   await chat.waitForState("live");
   await chat.page.selectOption("#agent", "slow");
@@ -333,7 +333,7 @@ scene("ten thousand tokens arrive whole, over a cut, and in few steps", async (i
   await chat.assertIsJournal();
 });
 
-scene("a guest whom the gateway does not know becomes a new one", async (its) => {
+detail("a guest whom the gateway does not know becomes a new one", async (its) => {
   const elsewhere = new Gateway({});
   await elsewhere.start();
   const reply = await fetch(`http://127.0.0.1:${elsewhere.port}/v1/guest`, { method: "POST" });

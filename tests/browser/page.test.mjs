@@ -26,7 +26,7 @@ scene("Markdown is shown as it is meant, and what stands there stays as it is", 
   await chat.waitForStatus("completed");
 });
 
-scene("formulae are drawn with fonts of our own, fetched when the first one comes", async (its) => {
+detail("formulae are drawn with fonts of our own, fetched when the first one comes", async (its) => {
   const { chat, puppet } = await its.asked({ said: ["It costs $5.\n\n"], shown: "It costs $5." });
   const fetched = () =>
     chat.page.evaluate(() => performance.getEntriesByType("resource").map(({ name }) => name).filter((name) => /katex/i.test(name)));
@@ -62,7 +62,7 @@ detail("a footnote is reached and left without leaving the conversation", async 
   await chat.waitForStatus("completed");
 });
 
-scene("the last words of a long paragraph are there, however close they came to those before", async (its) => {
+detail("the last words of a long paragraph are there, however close they came to those before", async (its) => {
   const long = "word ".repeat(1_500).trim(); // it is read again only so often
   const { chat, puppet } = await its.asked({ said: [long] });
   let text = long;
@@ -78,7 +78,7 @@ scene("the last words of a long paragraph are there, however close they came to 
   await chat.waitForStatus("completed");
 });
 
-scene("what is written from the right runs from the right, and code from the left", async (its) => {
+detail("what is written from the right runs from the right, and code from the left", async (its) => {
   const said = "שלום world!\n\n- שלום `a`\n\n> שלום\n\n| שלום |\n| - |\n| 1 |\n\nHello שלום.\n\n```\nשלום\n```\n";
   const { chat, puppet } = await its.asked({ text: "שלום?", said: [said], shown: "" });
   await chat.page.waitForSelector(".answer .code");
@@ -109,7 +109,7 @@ scene("what is to be approved shows the signs that would turn it around", async 
   assert.equal(shown.split("echo \\u202e; rm -rf /\\u2066").length, 2, "it stands there once");
 });
 
-scene("who asks while reading further up is brought to the end", async (its) => {
+detail("who asks while reading further up is brought to the end", async (its) => {
   const { chat, puppet } = await its.asked({ said: ["Line.\n\n".repeat(60)], shown: "Line.".repeat(60) });
   puppet.exit();
   await chat.waitForStatus("completed");
@@ -201,7 +201,7 @@ function catchNotifications() {
   };
 }
 
-scene("all of it is stopped at once, and what failed is tried again", async (its) => {
+detail("all of it is stopped at once, and what failed is tried again", async (its) => {
   const { chat, puppet } = await its.asked();
   puppet.tell({ call: "spawn", call_id: "c1", agent: "puppet", input: "help", name: "friend" });
   await its.stage.puppet();
@@ -325,7 +325,7 @@ scene("the keyboard reaches everything, and what matters is said", async (its) =
   await chat.waitForText("The answer to How deep is the sea? is there", "#news");
 });
 
-scene("a long question is folded, shown whole on demand, and copied and edited whole", async (its) => {
+detail("a long question is folded, shown whole on demand, and copied and edited whole", async (its) => {
   const log = Array.from({ length: 300 }, (_, n) => `line ${n}`).join("\n");
   const { chat, puppet } = await its.asked({ text: log });
   const { page } = chat;
@@ -351,7 +351,7 @@ detail("an answer without a word says that it is none", async (its) => {
   await chat.waitForText("It ended without an answer", ".turn .marks");
 });
 
-scene("the look follows the system until one is chosen, and then that", async (its) => {
+detail("the look follows the system until one is chosen, and then that", async (its) => {
   const profile = await its.profile({ colorScheme: "dark" });
   const chat = await its.chat({ profile });
   const ground = () => chat.page.evaluate(() => getComputedStyle(document.body).backgroundColor);
@@ -423,7 +423,7 @@ async function assertAccessible({ page }, sizes = [desk, phone], others = []) {
 }
 
 const held = { answer: "reconnecting", failed: "tray" }; // states that others hold, too
-const fullest = ["working", "question", "files", "choices", "signIn", "list", "shared", "tray", "reconnecting", "formulae"];
+const fullest = ["working", "question", "files", "list", "tray", "reconnecting"];
 const examined = Object.entries(states).filter(([name]) => (few ? fullest.includes(name) : !held[name]));
 for (const [at, [name, bring]] of examined.entries()) {
   const turns = at % 2 ? [[phone], [desk]] : [[desk], [phone]]; // in a short run
@@ -432,7 +432,7 @@ for (const [at, [name, bring]] of examined.entries()) {
   });
 }
 
-scene("axe finds no fault: what opens", async (its) => {
+detail("axe finds no fault: what opens", async (its) => {
   const chat = await refused(its, { profile: await its.profile(looks) });
   const { page } = chat;
   await assertAccessible(chat, [phone]);
@@ -467,7 +467,7 @@ const faultsOf = (page) =>
     );
   });
 
-scene("a page that may store nothing works all the same", async (its) => {
+detail("a page that may store nothing works all the same", async (its) => {
   const prepare = (page) =>
     page.addInitScript(() => {
       const denied = { get: () => { throw new DOMException("denied", "SecurityError"); } };

@@ -1,7 +1,7 @@
 // signout.test.mjs -- who signs out of a browser that others use leaves nothing in it.
 
 import assert from "node:assert/strict";
-import { scene } from "./support/scene.mjs";
+import { detail, scene } from "./support/scene.mjs";
 import { authWith, tokenOf } from "./support/tokens.mjs";
 
 /** A tab of somebody who has signed in by a token. */
@@ -81,7 +81,7 @@ scene("who signs out is signed out in all tabs, and nothing that was written sta
   assert.equal(await other.page.locator("#sign-out").count(), 1);
 });
 
-scene("files that others of this browser have at the field stay when one signs out", async (its) => {
+detail("files that others of this browser have at the field stay when one signs out", async (its) => {
   await its.reconfigure({ auth: await authWith(its.gateway.folder) });
   const profile = await its.profile();
   const [ada, bob] = [await tabOf(its, profile, "ada"), await tabOf(its, profile, "bob")];
@@ -97,7 +97,7 @@ scene("files that others of this browser have at the field stay when one signs o
   await bob.page.waitForSelector("#composer .file[data-state=there]");
 });
 
-scene("a tab that slept while its user signed out forgets what was typed when it is looked at", async (its) => {
+detail("a tab that slept while its user signed out forgets what was typed when it is looked at", async (its) => {
   const auth = { ...(await authWith(its.gateway.folder)), cookie: "session" };
   await its.reconfigure({ auth, page: { sign_out_url: "/leave" } });
   const profile = await its.profile();
@@ -117,7 +117,7 @@ scene("a tab that slept while its user signed out forgets what was typed when it
   assert.equal(await isKept(), false);
 });
 
-scene("a tab that is opened again after its user has signed out is signed out", async (its) => {
+detail("a tab that is opened again after its user has signed out is signed out", async (its) => {
   await its.reconfigure({ auth: await authWith(its.gateway.folder) });
   const profile = await its.profile();
   const chat = await tabOf(its, profile, "ada");
@@ -140,7 +140,7 @@ scene("a tab that is opened again after its user has signed out is signed out", 
   await again.waitForState("live");
 });
 
-scene("who signs in where somebody else's token has ended sees nothing of what that one typed", async (its) => {
+detail("who signs in where somebody else's token has ended sees nothing of what that one typed", async (its) => {
   await its.reconfigure({ auth: await authWith(its.gateway.folder) });
   const profile = await its.profile();
   const chat = await tabOf(its, profile, "ada");

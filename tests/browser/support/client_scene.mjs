@@ -225,8 +225,8 @@ test.after(() => {
 });
 
 /** A test with a gateway, a network and a stage of its own. */
-export function scene(name, body, config = {}) {
-  test(name, { timeout: TEST_MS }, async () => {
+export function scene(name, body, config = {}, options = {}) {
+  test(name, { timeout: TEST_MS, ...options }, async () => {
     const its = new Scene(config);
     try {
       await its.open();
@@ -239,4 +239,9 @@ export function scene(name, body, config = {}) {
       await its.close();
     }
   });
+}
+
+/** A scene of which a short run has others of its kind. */
+export function detail(name, body, config) {
+  scene(name, body, config, { skip: process.env.HOLDFAST_LOOKS === "few" && "in a long run alone" });
 }
