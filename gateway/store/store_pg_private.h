@@ -394,14 +394,14 @@ struct store_pg {
     _Atomic uint64_t asked;        /* how often it was PG_ASKS */
     int64_t asks_since;            /* by pg_boot_ms */
     int64_t claimed,
-        claimed_slot;           /* number of our newest claim, and one of its slots; under lock */
-    atomic_bool wants_range;    /* for keys */
-    atomic_bool suspects;       /* somebody else met another server: the writer connects again */
-    struct pg_watch *watch;     /* NULL: idle gives the signs of life */
-    _Atomic uint32_t load;      /* to be told with the next sign of life */
-    _Atomic int64_t beat_at;    /* by pg_boot_ms: when the last one that worked was sent */
-    _Atomic uint64_t commits;   /* that were made: what a reader has kept is older */
-    _Atomic int64_t generation; /* of the writer's connection: readers have none older */
+        claimed_slot;        /* number of our newest claim, and one of its slots; under lock */
+    atomic_bool wants_range; /* for keys */
+    atomic_bool suspects;    /* somebody else met another server: the writer connects again */
+    _Atomic(struct pg_watch *) watch; /* NULL: idle gives the signs of life; set while it runs */
+    _Atomic uint32_t load;            /* to be told with the next sign of life */
+    _Atomic int64_t beat_at;          /* by pg_boot_ms: when the last one that worked was sent */
+    _Atomic uint64_t commits;         /* that were made: what a reader has kept is older */
+    _Atomic int64_t generation;       /* of the writer's connection: readers have none older */
 
     uv_mutex_t lock; /* for error and history */
     char error[STORE_ERROR_TEXT];

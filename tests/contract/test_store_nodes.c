@@ -318,6 +318,23 @@ static void test_loop_that_hangs_is_taken_over(void **state)
     store_pg_ops.close(two);
 }
 
+/* As the writer of a start, which has nothing to commit yet. */
+static void idles(void *arg)
+{
+    for (int i = 0; i < 20; i++)
+        store_pg_ops.idle(arg);
+}
+
+static void test_watch_begins_beside_an_idle_writer(void **state)
+{
+    struct store_pg *one = node_of(*state);
+    uv_thread_t writer;
+    assert_int_equal(uv_thread_create(&writer, idles, one), 0);
+    store_pg_watch(one, turns, one);
+    uv_thread_join(&writer);
+    assert_true(store_pg_is_trusted(one));
+}
+
 /* A node that stopped with half a batch sent holds its row for ever: its backends are ended. */
 static void test_held_row_does_not_stop_a_takeover(void **state)
 {
@@ -543,6 +560,7 @@ int main(void)
         TEST(test_node_is_back_before_its_rescue),
         TEST(test_node_is_back_within_its_rescue),
         TEST(test_node_is_back_after_its_rescue),
+        TEST(test_watch_begins_beside_an_idle_writer),
         TEST(test_loop_that_hangs_is_taken_over),
         TEST(test_held_row_does_not_stop_a_takeover),
         TEST(test_released_slots_go_to_the_poor),

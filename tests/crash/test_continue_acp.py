@@ -67,7 +67,7 @@ def test_all_that_passes_between_them_passes_once(gateway, folder):
         with Client(gateway, token=gateway.token) as client:
             task.start(client, "coder")
         if rng.random() < 0.7:
-            wait_until(task.prompts, "the prompt", LATE_S)
+            wait_until(task.prompts, "the prompt")
         for way in rng.choices([kill, kill_twice, stop], [3, 1, 1], k=rng.randrange(1, 3)):
             task.live(gateway, rng.uniform(0, 0.3) * SCALE)
             way(gateway)

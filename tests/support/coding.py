@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 
-from gateway import LATE_S, SCALE, SUPPORT, processes_with, wait_until
+from gateway import SCALE, SUPPORT, processes_with, wait_until
 from holdfast import TERMINAL, Client, Closed, ids
 
 NODE = os.environ.get("HOLDFAST_NODE") or shutil.which("node")
@@ -135,7 +135,7 @@ class CodingTask:
     def finish(self, gateway):
         """Its record, once all of it is as it must be."""
         with Client(gateway, token=gateway.token) as client:
-            wait_until(lambda: not self.tend(client), f"the end of {self.name}", LATE_S)
+            wait_until(lambda: not self.tend(client), f"the end of {self.name}")
             since = len(client.log)
             client.resume(self.task, 0)
             events = list(client.events(self.task, since))  # dense from 1: the client checks
@@ -166,5 +166,5 @@ class CodingTask:
 
 def clean(gateway):
     """Nothing is left of tasks that have ended, but what waits in a pool."""
-    wait_until(lambda: len(list((gateway.data / "agents").iterdir())) <= 1, "the end of all sockets", LATE_S)
+    wait_until(lambda: len(list((gateway.data / "agents").iterdir())) <= 1, "the end of all sockets")
     assert processes_with(gateway.mark)

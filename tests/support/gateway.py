@@ -306,7 +306,7 @@ class Gateway:
     def start(self):
         """Starts it and waits for its ready line."""
         self.spawn()
-        line = self.stdout_line(WAIT_S)
+        line = self.stdout_line(4 * WAIT_S)  # each of many steps waits for its turn, those of a database too
         if not line:
             self.process.wait(WAIT_S)
             self.reader.join(WAIT_S)

@@ -105,6 +105,12 @@ class Nodes:
         return self.sql("SELECT convert_from(n.node, 'UTF8') FROM slots s JOIN nodes n ON n.incarnation = "
                         f"s.incarnation WHERE s.slot = {slot_of(owner)}")
 
+    def homes_of(self, owners):
+        """The same for each of them, by one look at all."""
+        rows = self.sql("SELECT s.slot, convert_from(n.node, 'UTF8') FROM slots s JOIN nodes n USING (incarnation)")
+        homes = dict(row.split("|", 1) for row in rows.splitlines())
+        return [homes.get(str(slot_of(owner)), "") for owner in owners]
+
     def owners_at(self, name, n, prefix="u"):
         """Names of owners whose home is that node now; one that has just begun gets its first slots with a beat."""
         def homes():
