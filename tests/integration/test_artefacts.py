@@ -1,6 +1,8 @@
 """The output of packaging/package for the built program: bytes, contents, an installation into a bare folder; and the
 schemas of others for the SBOM and for Kubernetes.  Installations on whole systems are in test_installed.py."""
 
+import email.utils
+import gzip
 import hashlib
 import json
 import os
@@ -77,6 +79,25 @@ def test_debian_package_says_what_it_needs(unpacked):
     assert {"libc6", "libcurl4", "libjansson4", "libsqlite3-0", "libssl3", "libuv1", "libwebsockets17", "zlib1g",
             "libwebsockets-evlib-uv", "passwd", "ca-certificates"} <= needed, "Debian 12's names"
     assert (unpacked / "DEBIAN/conffiles").read_text() == "/etc/holdfast/config.json\n"
+
+
+def test_package_says_whose_and_since_when_it_is(unpacked):
+    text = gzip.decompress((unpacked / "usr/share/doc/holdfast/changelog.gz").read_bytes()).decode()
+    head, change, end = text.strip().split("\n\n")
+    assert head == f"holdfast ({version()}) unstable; urgency=medium" and change.startswith("  * ")
+    maintainer, date = re.fullmatch(r" -- (.*>)  (.*)", end).groups()
+    assert f"\nMaintainer: {maintainer}\n" in (ROOT / "packaging/debian/control.in").read_text()
+    day = f"{email.utils.parsedate_to_datetime(date):%Y-%m-%d}"
+    assert f"\n## {version()} ({day})\n" in (ROOT / "CHANGELOG.md").read_text()
+    assert gzip.decompress((unpacked / "usr/share/doc/holdfast/CHANGELOG.md.gz").read_bytes()).startswith(b"# Changelog")
+    whose = re.search(r"^Copyright.* (\d{4} The .*)$", (ROOT / "LICENSE").read_text(), re.M)[1]
+    assert f"\nCopyright: {whose}\n" in (unpacked / "usr/share/doc/holdfast/copyright").read_text()
+
+
+@pytest.mark.skipif(not shutil.which("lintian"), reason="lintian is not installed")
+def test_lintian_finds_neither_errors_nor_warnings(made):
+    said = call("lintian", "--no-cfg", "--allow-root", "--fail-on", "none", made[".deb"])
+    assert not re.search("^[EW]: ", said, re.M), said
 
 
 def test_package_has_program_units_manual_and_completion(made, unpacked):
