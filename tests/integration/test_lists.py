@@ -127,12 +127,13 @@ def test_follow_gives_live_tasks_from_their_head_and_new_ones_from_one(client, c
 
 
 def test_follow_while_events_pour_has_no_gap(client, clients):
-    conversation = new_id()
-    tasks = [client.chat({"flood": 4000, "per_s": 2000}, conversation=conversation) for _ in range(3)]
+    conversation, gate = new_id(), gate_of(client)
+    tasks = [client.chat({"flood": 4000, "per_s": 2000}, {"wait": gate}, conversation=conversation) for _ in range(3)]
     tabs = []
     for _ in range(8):
         tabs.append(clients(token=client.token))
         tabs[-1].call("open", conversation_id=conversation, follow=True)
+    make(gate)  # none that has ended is followed
     late = client.chat({"flood": 50}, conversation=conversation)
 
     def read(tab):

@@ -22,7 +22,7 @@ CLAUDE = str(PROGRAMS / "@anthropic-ai" / "claude-code-linux-x64" / "claude")
 CODEX = str(PROGRAMS / "@openai" / "codex" / "bin" / "codex.js")
 CODEX_ACP = str(PROGRAMS / "@zed-industries" / "codex-acp-linux-x64" / "bin" / "codex-acp")
 NODE = os.environ.get("HOLDFAST_NODE") or shutil.which("node")
-LONG_S = 240  # an idle time-out that a machine under load does not reach
+LONG_S = 240  # no program is silent for so long, nor begins so late, on a machine under load
 FIXTURES = [
     # Told to a program that has no session to go on with: none of these should be.
     {"match": {"userMessage": "What was said before"}, "response": {"content": "Told all of it again."}},
@@ -101,7 +101,7 @@ def gateway(wire, tmp_path_factory):
 @pytest.mark.parametrize("agent", ["claude", "codex"])
 def test_real_program_thinks_answers_and_goes_on_after_a_restart(gateway, agent):
     with Client(gateway) as client:
-        task, events = client.finish("think", agent=agent)
+        task, events = client.finish("think", agent=agent, seconds=LONG_S)
         assert (task["status"], task["output"]) == ("completed", "It is 42."), task
         assert text_of(events, "thinking") == "Let me think of six times seven."
         assert text_of(events) == "It is 42."
@@ -110,14 +110,14 @@ def test_real_program_thinks_answers_and_goes_on_after_a_restart(gateway, agent)
     gateway.stop()
     gateway.start()
     with Client(gateway, token=token) as client:
-        task, _ = client.finish("again", agent=agent, conversation=task["conversation_id"])
+        task, _ = client.finish("again", agent=agent, seconds=LONG_S, conversation=task["conversation_id"])
         assert task["output"] == "Once more."
 
 
 @pytest.mark.parametrize("agent,message,name", [("claude", "list", "Bash"), ("codex", "shell", "command_execution")])
 def test_real_program_tells_its_calls(gateway, agent, message, name):
     with Client(gateway) as client:
-        task, events = client.finish(message, agent=agent)
+        task, events = client.finish(message, agent=agent, seconds=LONG_S)
         [call] = [e["data"] for e in events if e["event"] == "tool_call"]
         [result] = [e["data"] for e in events if e["event"] == "tool_result"]
         assert (call["name"], result["name"]) == (name, name)
@@ -130,7 +130,7 @@ def test_real_program_tells_its_calls(gateway, agent, message, name):
 @pytest.mark.parametrize("agent", ["claude", "codex"])
 def test_real_program_says_why_it_failed(gateway, agent):
     with Client(gateway) as client:
-        task, _ = client.finish("fail", agent=agent)
+        task, _ = client.finish("fail", agent=agent, seconds=LONG_S)
         assert task["status"] == "failed" and "bad thing" in task["error"]["message"], task
 
 
@@ -145,16 +145,16 @@ def answer_of(task):
 @pytest.mark.parametrize("agent", ["claude-acp", "codex-acp"])
 def test_real_acp_agent_answers_and_goes_on_after_a_restart(gateway, agent):
     with Client(gateway) as client:
-        task, events = client.finish("think", agent=agent)
+        task, events = client.finish("think", agent=agent, seconds=LONG_S)
         assert task["status"] == "completed" and answer_of(task).endswith("It is 42."), task
         assert "six times seven" in text_of(events, "thinking")
-        again, _ = client.finish("again", agent=agent, conversation=task["conversation_id"])
+        again, _ = client.finish("again", agent=agent, seconds=LONG_S, conversation=task["conversation_id"])
         assert answer_of(again).endswith("Once more."), again  # the same process
         token = client.token
     gateway.stop()
     gateway.start()
     with Client(gateway, token=token) as client:
-        task, events = client.finish("again", agent=agent, conversation=task["conversation_id"])
+        task, events = client.finish("again", agent=agent, seconds=LONG_S, conversation=task["conversation_id"])
         assert task["status"] == "completed" and answer_of(task).endswith("Once more."), task
         assert "42" not in text_of(events)  # what a loading agent replays is in the journal already
 
@@ -163,11 +163,11 @@ def test_real_acp_agent_answers_and_goes_on_after_a_restart(gateway, agent):
 def test_real_acp_agent_asks_before_it_runs_a_command(gateway, agent, message):
     with Client(gateway) as client:
         task = client.chat(message, agent=agent)
-        asked = client.event(task, "input_required")["data"]
+        asked = client.event(task, "input_required", seconds=LONG_S)["data"]
         assert asked["kind"] == "approval"
         assert {"allow_once", "reject_once"} <= {option["kind"] for option in asked["options"]}
         client.call("respond", **ids(task), input_id=asked["input_id"], answer=True)
-        client.wait_terminal(task)
+        client.wait_terminal(task, seconds=LONG_S)
         events = client.events_since(task)
         assert "hello" in [e["data"] for e in events if e["event"] == "tool_result"][-1]["output"]
         assert answer_of(client.task(task)).endswith("It says hello.")
@@ -190,7 +190,7 @@ def test_real_acp_agent_shows_an_image_to_its_model(gateway, wire, agent):
                {"type": "file", "media_type": "image/png", "name": "dot.png", "data": picture()}]
     with Client(gateway) as client:
         task = client.call("chat", message=message, agent=agent)["task"]
-        client.wait_terminal(task)
+        client.wait_terminal(task, seconds=LONG_S)
         end = client.task(task)
         assert end["status"] == "completed" and answer_of(end).endswith("It is 42."), end
     assert picture().encode() in wire.asked

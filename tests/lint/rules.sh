@@ -53,7 +53,7 @@ RAND_|<openssl/rand         auth/ crew/crew fetch/fetch front/front server
 sources() { # sources NAME-PATTERN...: files of ours, without what is built, fetched or recorded
     local names=()
     for pattern in "$@"; do names+=(-o -name "$pattern"); done
-    find . \( -name .git -o -name node_modules -o -name dist -o -path ./build \
+    find . \( -name .git -o -name node_modules -o -name dist -o -path ./build -o -name ".scene-*" \
         -o -path ./tests/fuzz/corpus \) -prune \
         -o -type f \( "${names[@]:1}" \) ! -name package-lock.json -printf '%P\n' | sort
 }
