@@ -52,6 +52,12 @@ def served(gateway, owner, task):
     return wait_until(attempt, f"service for {owner}")
 
 
+def assert_failed(gateway, owner, task):
+    """With what it had said, and all of it told."""
+    events = wait_until(lambda: (told := served(gateway, owner, task))[-1]["event"] == "task.failed" and told, "its end")
+    assert text_of(events) == "half"
+
+
 def incarnation_of(cluster, name):
     return cluster.sql(f"SELECT incarnation FROM nodes WHERE node = convert_to('{name}', 'UTF8')")
 
@@ -90,8 +96,7 @@ def test_a_rescue_that_is_refused_is_in_no_others_way(cluster):
     refuse_no_more(cluster)
     three.logged(f"event=rescued incarnation={lost[0]}")
     cluster.settled(1)
-    events = served(three, first, tasks[first])
-    assert text_of(events) == "half" and events[-1]["event"] == "task.failed"
+    assert_failed(three, first, tasks[first])
 
 
 def unrepaired(gateway):
@@ -130,8 +135,7 @@ def test_a_damaged_record_shuts_its_own_slot(cluster):
     assert '"unrepaired":1' in said
     cluster.sql(f"UPDATE tasks SET ancestors = NULL WHERE {where}")
     assert "unrepaired=0" in two.logged("event=slots_repaired")
-    events = served(two, lost, task)
-    assert text_of(events) == "half" and events[-1]["event"] == "task.failed"
+    assert_failed(two, lost, task)
     assert unrepaired(two) == 0 and len([line for line in two.log if "event=cannot_repair" in line]) == 1
 
 
@@ -159,8 +163,7 @@ def test_reads_that_the_server_refuses_are_put_again(cluster):
     assert is_refused(two, lost)
     wait_until(lambda: unrepaired(two) == nodes.N_SLOTS // 2, "all that cannot be repaired")
     cluster.sql("ALTER TABLE elsewhere RENAME TO revocations")
-    events = served(two, lost, task)
-    assert text_of(events) == "half" and events[-1]["event"] == "task.failed"
+    assert_failed(two, lost, task)
     wait_until(lambda: unrepaired(two) == 0, "all slots")
 
 
