@@ -116,7 +116,7 @@ for (const [name, Transport] of bindings) holdsFor(a2a(name, Transport));
 
 const says = (...steps) => JSON.stringify(steps);
 
-/** What holds for every face is asked of each binding; the rest, in a short run, of the first. */
+/** Each binding is asked what holds for every face; the rest, in a short run, only the first. */
 const skipped = (at) => at > 0 && process.env.HOLDFAST_LOOKS === "few" && "in a long run alone";
 
 for (const [at, [name, Transport]] of bindings.entries()) {
