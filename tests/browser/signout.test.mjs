@@ -160,7 +160,7 @@ detail("who signs in where somebody else's token has ended sees nothing of what 
   assert.ok(!JSON.stringify(await chat.page.evaluate(() => ({ ...sessionStorage }))).includes(asked));
 });
 
-scene("who came by a cookie signs out where the operator says, and a guest has nothing to sign out of", async (its) => {
+detail("who came by a cookie signs out where the operator says, and a guest has nothing to sign out of", async (its) => {
   const guest = await its.chat();
   await guest.waitForState("live");
   assert.equal(await guest.page.locator("#sign-out").count(), 0);
