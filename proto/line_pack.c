@@ -436,7 +436,7 @@ static bool unpack_again(struct unpacker *u, size_t n)
     uint64_t place, count, there;
     if (!varint_take(&u->from, &place) || !varint_take(&u->from, &count) ||
         !varint_take(&u->from, &there) || place > n || count > n - place || n - count > u->from.n ||
-        count > u->long_line.n || there > u->long_line.n - count)
+        count == 0 || count > u->long_line.n || there > u->long_line.n - count)
         return false;
     unpack_bytes(u, (size_t)place);
     u->to = mempcpy(u->to, u->long_line.p + there, (size_t)count);

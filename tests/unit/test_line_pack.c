@@ -483,6 +483,20 @@ static void test_damaged_repeats_are_refused(void **state)
         assert_false(repeat(bad[i].n, bad[i].place, bad[i].count, bad[i].there));
 }
 
+/* A line without data, as it is packed, and as one that repeats no byte of no line before it. */
+static void test_repeat_of_no_line_is_refused(void **state)
+{
+    (void)state;
+    add(1, TS, EVENT_TOKEN, "");
+    buf_putstr(&packed, STR("\x01"));
+    put_number(lines.len);
+    buf_putstr(&packed, STR(TID "\x01\x80\x9a\x95\xa3\xad\x33\x00\x00"));
+    assert_true(unpack_exactly(buf_str(&packed), &unpacked));
+    packed.len -= 2;
+    buf_putstr(&packed, STR("\x80\x00\x00\x00\x00"));
+    assert_false(unpack_exactly(buf_str(&packed), &unpacked));
+}
+
 static void test_damaged_sizes_are_refused(void **state)
 {
     (void)state;
@@ -515,6 +529,7 @@ int main(void)
         TEST(test_any_lines_come_back),
         TEST(test_damage_is_refused_or_harmless),
         TEST(test_damaged_repeats_are_refused),
+        TEST(test_repeat_of_no_line_is_refused),
         TEST(test_damaged_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
