@@ -16,6 +16,7 @@ struct gate {
     struct slots slots;        /* as the front knows them */
     struct timer due;          /* writes: never from inside the instance */
     enum close_code closes;    /* 0: it does not */
+    bool tells;                /* slots have changed: behind what the instance has said by then */
     bool held, full;
 };
 
@@ -64,10 +65,28 @@ static void gate_write(struct gate *g)
     buf_done(&g->out);
 }
 
+/* Not before a welcome that was said while some of them were not served: the front takes a welcome
+ * for the word of all that it has heard of. */
+static void gate_say_slots(struct gate *g)
+{
+    struct slots slots;
+    doors_slots(g->doors, &slots);
+    g->tells = false;
+    if (memcmp(&slots, &g->slots, sizeof slots) == 0)
+        return;
+    g->slots = slots;
+    buf_putc(&g->out, 'o');
+    slots_put(&slots, &g->out);
+    buf_putc(&g->out, '\n');
+    gate_due(g);
+}
+
 static void on_gate_due(struct timer *timer)
 {
     struct gate *g = container_of(timer, struct gate, due);
     gate_write(g);
+    if (g->tells && !g->full)
+        gate_say_slots(g);
     if (g->closes)
         gate_close(g);
 }
@@ -130,19 +149,6 @@ static void gate_refuse(struct gate *g, enum error e, const char *why)
 {
     log_event_limited(LEVEL_WARN, "worker", "refused", LOG_TEXT("why", why));
     g->closes = e == ERR_UNAUTHORIZED ? CLOSE_UNAUTHORIZED : CLOSE_POLICY;
-    gate_due(g);
-}
-
-static void gate_say_slots(struct gate *g)
-{
-    struct slots slots;
-    doors_slots(g->doors, &slots);
-    if (memcmp(&slots, &g->slots, sizeof slots) == 0)
-        return;
-    g->slots = slots;
-    buf_putc(&g->out, 'o');
-    slots_put(&slots, &g->out);
-    buf_putc(&g->out, '\n');
     gate_due(g);
 }
 
@@ -235,7 +241,8 @@ void gates_tell_slots(struct doors *d)
 {
     list_each (it, &d->gates) {
         struct gate *g = list_item(it, struct gate, all);
-        if (g->instance)
-            gate_say_slots(g);
+        g->tells = g->instance != NULL;
+        if (g->tells)
+            gate_due(g);
     }
 }
