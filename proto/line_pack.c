@@ -287,7 +287,7 @@ static void pack_line(struct packer *p, struct str line)
     *p->to++ = (unsigned char)op;
     if (op & OP_TS) {
         int64_t change = (int64_t)(ts - p->head.ts);
-        pack_number(p, (uint64_t)change << 1 ^ (uint64_t)(change >> 63));
+        pack_number(p, (uint64_t)change << 1 ^ (change < 0 ? UINT64_MAX : 0));
         head_set_ts(&p->head, ts);
     }
     pack_data(p, data, &again);

@@ -40,8 +40,8 @@ static bytes16 special_of_16(const char *p)
 static bool is_plain_stride(const char *p)
 {
     uint64_t halves[2];
-    bytes16 any = special_of_16(p) | special_of_16(p + 16) | special_of_16(p + 32) |
-                  special_of_16(p + 48);
+    bytes16 any =
+        special_of_16(p) | special_of_16(p + 16) | special_of_16(p + 32) | special_of_16(p + 48);
     memcpy(halves, &any, sizeof any);
     return (halves[0] | halves[1]) == 0;
 }

@@ -47,7 +47,8 @@ static bool fill_message(struct conn *c, struct buf *out, enum ws_form *ret_as)
     *ret_as = c->kind || c->peer.deflate.bits ? WS_TEXT : WS_FRAMES;
     if (c->kind)
         return c->kind->fill(c, out, ret_as);
-    return c->peer.deflate.bits ? session_fill(&c->session, out, MAX_MESSAGE_OUT) : fill_frames(c, out);
+    return c->peer.deflate.bits ? session_fill(&c->session, out, MAX_MESSAGE_OUT)
+                                : fill_frames(c, out);
 }
 
 void outgoing_write(struct conn *c)
